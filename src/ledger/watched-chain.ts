@@ -112,8 +112,8 @@ export function watchOn(watched: WatchedChain, roots: readonly MerkleRoot[]): Wa
 
 /**
  * Compares the keys that are listed now with those that are believed.
- * @returns names of keys that are listed and not believed: nothing is signed with them until somebody says that they
- * are right
+ * @returns names of keys that are listed and not believed, and do not wait for their turn: nothing is signed with them
+ * until somebody says that they are right
  * @throws LedgerError when another key has the name of one that is believed
  */
 export function strangersAmong({ keys }: WatchedChain, listed: readonly ListedKey[]): readonly string[] {
@@ -123,21 +123,39 @@ export function strangersAmong({ keys }: WatchedChain, listed: readonly ListedKe
     if (known !== undefined && known !== public_key)
       throw new LedgerError(`key ${kid} was replaced: ${public_key} is listed, ${known} is believed`);
   }
-  return listed.flatMap(({ kid }) => (believed.has(kid) ? [] : [kid]));
+  return listed.flatMap((key) => (believed.has(key.kid) || isNext(key, keys) ? [] : [key.kid]));
 }
 
 /**
  * Whom a watcher believes from now on (decision 13.18): those that he believed, each until the end that is listed for
- * it, and the keys that one of them endorses, one after the other. What has once been said to end does not end later.
+ * it, and the keys that one of them endorses, one after the other. What has once been said to end does not end later. A
+ * next key is believed when the one before it has ended, since it may be given up until then.
+ * @param retired names of keys whose endorsements are worth nothing, because somebody who knows it says that they ended
  */
-export function believedWith(keys: readonly ListedKey[], listed: readonly ListedKey[]): readonly ListedKey[] {
+export function believedWith(
+  keys: readonly ListedKey[],
+  listed: readonly ListedKey[],
+  retired: ReadonlySet<string> = new Set(),
+): readonly ListedKey[] {
   const byKid = new Map(listed.map((key) => [key.kid, key]));
-  const believed = new Map(keys.map((key) => [key.kid, endedBy(key, byKid.get(key.kid))]));
+  const signing = keys.filter((key) => !isAwaited(key, keys));
+  const believed = new Map(signing.map((key) => [key.kid, endedBy(key, byKid.get(key.kid))]));
   for (let before = -1; before < believed.size; ) {
     before = believed.size;
-    for (const key of listed) if (!believed.has(key.kid) && succeeds(key, believed)) believed.set(key.kid, key);
+    const found = listed.filter((key) => !believed.has(key.kid) && succeeds(key, believed, retired));
+    for (const key of found) {
+      // Of two that one key endorses for its end the one is forged, and nobody here can say which.
+      const isAlone = found.every((other) => other === key || other.endorsed_by?.kid !== key.endorsed_by?.kid);
+      if (isAlone) believed.set(key.kid, key);
+    }
   }
   return [...believed.values()];
+}
+
+/** Whether the key that endorses it is there, and signs until further notice. */
+function isAwaited({ endorsed_by: endorsement }: ListedKey, keys: readonly ListedKey[]): boolean {
+  const by = keys.find(({ kid }) => kid === endorsement?.kid);
+  return by !== undefined && by.not_after === undefined;
 }
 
 function endedBy(key: ListedKey, listed: ListedKey | undefined): ListedKey {
@@ -146,14 +164,34 @@ function endedBy(key: ListedKey, listed: ListedKey | undefined): ListedKey {
   return isSooner ? { ...key, not_after: end } : key;
 }
 
-/** Whether a key that is believed says that this one follows it, and at no other time than it ends itself. */
-function succeeds(key: ListedKey, believed: ReadonlyMap<string, ListedKey>): boolean {
+/**
+ * Whether a key that is believed, and has ended when this one begins, says that this one follows it. A key has one
+ * successor: whoever gets hold of a retired one can endorse others with it.
+ */
+function succeeds(key: ListedKey, believed: ReadonlyMap<string, ListedKey>, retired: ReadonlySet<string>): boolean {
   const { not_before: from, endorsed_by: endorsement } = key;
   const by = endorsement && believed.get(endorsement.kid);
-  if (endorsement === undefined || by === undefined || from === undefined) return false;
-  if (by.not_after !== undefined && Date.parse(by.not_after) !== Date.parse(from)) return false;
+  if (endorsement === undefined || by?.not_after === undefined || from === undefined || retired.has(by.kid)) return false;
+  const end = Date.parse(by.not_after);
+  if (end !== Date.parse(from)) return false;
+  const isFollowed = [...believed.values()].some(
+    (other) => other.endorsed_by?.kid === by.kid || (other.not_before !== undefined && Date.parse(other.not_before) === end),
+  );
+  if (isFollowed) return false;
+  return isEndorsedBy(key, by);
+}
+
+/** Whether a key that is believed and has not ended says that this one is to follow it. */
+function isNext(key: ListedKey, believed: readonly ListedKey[]): boolean {
+  const by = believed.find(({ kid }) => kid === key.endorsed_by?.kid);
+  return by !== undefined && by.not_after === undefined && isEndorsedBy(key, by);
+}
+
+function isEndorsedBy(key: ListedKey, by: ListedKey): boolean {
+  const { not_before: from, endorsed_by: endorsement } = key;
   const signer = readKeys([by], 'ledger').find(by.kid);
-  return signer !== undefined && isEndorsed({ ...key, not_before: from }, endorsement, signer);
+  if (endorsement === undefined || from === undefined || signer === undefined) return false;
+  return isEndorsed({ ...key, not_before: from }, endorsement, signer);
 }
 
 /**

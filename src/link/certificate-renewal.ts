@@ -21,6 +21,11 @@ export interface CertificateRenewalOptions {
   /** `GW_KEY_DIR` */
   readonly dir: string;
   readonly identity: NodeIdentity;
+  /**
+   * The CA that signs certificates of nodes, as this node has heard last, DER: a process before this one may have ended
+   * between hearing of it and the renewal. Undefined: it has heard of none.
+   */
+  readonly signingCa?: Uint8Array | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -51,6 +56,10 @@ export class CertificateRenewal {
     this.#options = options;
     this.#identity = options.identity;
     this.#dueAt = dueAt(options.identity);
+    const { signingCa } = options;
+    const isTrusted =
+      signingCa !== undefined && authoritiesOf(options.identity).some((one) => new X509Certificate(one).raw.equals(signingCa));
+    if (isTrusted) this.#followTo(signingCa);
   }
 
   get identity(): NodeIdentity {
@@ -72,19 +81,24 @@ export class CertificateRenewal {
     const [signs] = cas;
     if (signs === undefined) return Promise.resolve();
     return this.#turn.take(async () => {
-      const { channel, dir, clock, log } = this.#options;
+      const { channel, dir, log } = this.#options;
       const next = withAuthorities(this.#identity, cas);
-      const [issuer = ''] = authoritiesOf(next);
       if (next.caPem !== this.#identity.caPem) {
         await writeNodeFile(dir, next);
         channel.use(next);
         this.#identity = next;
         log.info({ cas: authoritiesOf(next).length }, 'the CAs of the control plane are others now');
       }
-      if (new X509Certificate(issuer).raw.equals(signs)) return;
-      this.#dueAt = Math.min(this.#dueAt, clock.now() + randomInt(HOUR_MS));
-      this.#job?.rearm();
+      this.#followTo(signs);
     });
+  }
+
+  /** A certificate of another CA than the one that signs now is renewed within the hour. @param signs DER */
+  #followTo(signs: Uint8Array): void {
+    const [issuer = ''] = authoritiesOf(this.#identity);
+    if (new X509Certificate(issuer).raw.equals(signs)) return;
+    this.#dueAt = Math.min(this.#dueAt, this.#options.clock.now() + randomInt(HOUR_MS));
+    this.#job?.rearm();
   }
 
   /** Looks whether it is time. */

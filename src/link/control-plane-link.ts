@@ -79,7 +79,8 @@ export class GatewayLink implements ControlPlaneLink {
     this.submission = options.submission;
     const { orgId } = identity;
     this.proofs = new RecordProofs({ channel: this.#channel, submission: this.submission, keys, orgId, clock, log });
-    this.#renewal = new CertificateRenewal({ channel: this.#channel, dir: options.keyDir, identity, clock, log });
+    const renewal = { channel: this.#channel, dir: options.keyDir, identity, signingCa: keys.signingCa, clock, log };
+    this.#renewal = new CertificateRenewal(renewal);
     keys.trustBy((cas) => this.#renewal.trust(cas));
   }
 

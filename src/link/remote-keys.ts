@@ -18,6 +18,8 @@ type ByUse = Readonly<Record<ListedKey['use'], LedgerKeys>>;
 interface StoredKeys {
   readonly version: string;
   readonly keys: readonly unknown[];
+  /** The CAs of the control plane, DER in base64; absent: of before they were kept. */
+  readonly ca_certificates?: readonly string[];
 }
 
 /** The public keys of the control plane: what bundles and roots are believed by (decision 13.9). */
@@ -26,27 +28,34 @@ export class RemoteKeys implements RemoteResource {
   readonly #store: KeyStore;
   #version: string;
   #keys: ByUse;
+  /** DER. */
+  #cas: readonly Uint8Array[];
   #trust: (cas: readonly Uint8Array[]) => Promise<void> = () => Promise.resolve();
 
-  private constructor(store: KeyStore, { version, keys }: StoredKeys) {
+  private constructor(store: KeyStore, { version, keys, ca_certificates: cas = [] }: StoredKeys) {
     this.#store = store;
     this.#version = version;
     this.#keys = byUse(keys);
+    this.#cas = cas.map((one) => Buffer.from(one, 'base64'));
   }
 
   /** With those that were fetched last. @throws LedgerError when what is stored cannot be read */
   static async open(store: KeyStore): Promise<RemoteKeys> {
     const found = await store.get(REMOTE_KEYS, KEY);
     const isThere = isJsonObject(found) && typeof found['version'] === 'string' && Array.isArray(found['keys']);
-    return new RemoteKeys(
-      store,
-      isThere ? { version: String(found['version']), keys: found['keys'] as unknown[] } : { version: '', keys: [] },
-    );
+    if (!isThere) return new RemoteKeys(store, { version: '', keys: [] });
+    const cas = Array.isArray(found['ca_certificates']) ? found['ca_certificates'].filter((one) => typeof one === 'string') : [];
+    return new RemoteKeys(store, { version: String(found['version']), keys: found['keys'] as unknown[], ca_certificates: cas });
   }
 
   /** Told of the CAs of the control plane whenever they are fetched, DER; what it throws, a fetch does. */
   trustBy(trust: (cas: readonly Uint8Array[]) => Promise<void>): void {
     this.#trust = trust;
+  }
+
+  /** The CA that signs certificates of nodes, as was fetched last, DER; undefined: it is not known. */
+  get signingCa(): Uint8Array | undefined {
+    return this.#cas[0];
   }
 
   version(): string {
@@ -76,10 +85,11 @@ export class RemoteKeys implements RemoteResource {
     }));
     const read = byUse(keys);
     await this.#trust(cas);
-    const stored: StoredKeys = { version, keys };
+    const stored: StoredKeys = { version, keys, ca_certificates: cas.map((one) => Buffer.from(one).toString('base64')) };
     await this.#store.commit(undefined, [{ op: 'put', space: REMOTE_KEYS, key: KEY, value: stored }]);
     this.#version = version;
     this.#keys = read;
+    this.#cas = cas;
   }
 }
 

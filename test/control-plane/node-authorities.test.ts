@@ -17,6 +17,7 @@ import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-stor
 import { run } from '../support/child.ts';
 import { NOTHING_YET, PROTOCOL, type RunningControlPlane, runControlPlane } from '../support/control-plane.ts';
 import { fakeClock } from '../support/fake-clock.ts';
+import { heardLog } from '../support/heard-log.ts';
 import { skipWithout } from '../support/peers.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
@@ -35,8 +36,10 @@ async function startNode(t: Test, running: RunningControlPlane, clock: Clock, no
   await writeNodeFile(dir, identity);
   const store = await openEmbeddedStore({ dir: join(tempDir(t), 'store'), fsync: 'off', clock, log: silentLogger });
   t.teardown(() => store.close());
-  const keys = await RemoteKeys.open(store);
+  let keys: RemoteKeys;
+  const { log, lines } = heardLog();
   const link = async () => {
+    keys = await RemoteKeys.open(store);
     const kept = (await readNodeFile(dir)) as NodeIdentity;
     const listener = { heard: () => Promise.resolve(), broke: () => undefined };
     const channel = new ControlPlaneChannel({
@@ -46,7 +49,7 @@ async function startNode(t: Test, running: RunningControlPlane, clock: Clock, no
       clock,
       listener,
     });
-    const renewal = new CertificateRenewal({ channel, dir, identity: kept, clock, log: silentLogger });
+    const renewal = new CertificateRenewal({ channel, dir, identity: kept, signingCa: keys.signingCa, clock, log });
     keys.trustBy((cas) => renewal.trust(cas));
     renewal.start();
     t.teardown(async () => {
@@ -61,6 +64,8 @@ async function startNode(t: Test, running: RunningControlPlane, clock: Clock, no
     get identity() {
       return renewal.identity;
     },
+    /** Renewals that failed. */
+    failed: () => lines.filter((line) => line.includes('could not be renewed')).length,
     /** As after a restart of the gateway. */
     restart: async () => {
       await renewal.close();
@@ -83,10 +88,14 @@ function issuerOf({ certificatePem, caPem }: NodeIdentity): string {
   return new X509Certificate(ca).subject;
 }
 
-/** The hour passes within which a certificate of a former CA is renewed. */
-async function renewed(node: { readonly identity: NodeIdentity }, before: string, clock: Clock): Promise<void> {
+/** The hour passes within which a certificate of a former CA is renewed; a try that failed is made again later. */
+async function renewed(node: Awaited<ReturnType<typeof startNode>>, before: string, clock: Clock): Promise<void> {
   clock.advance(HOUR_MS);
-  while (node.identity.certificatePem === before) await new Promise((resolve) => setImmediate(resolve));
+  for (let failed = node.failed(); node.identity.certificatePem === before; ) {
+    if (node.failed() > failed) clock.advance(HOUR_MS);
+    failed = node.failed();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
 }
 
 async function place(t: Test, dataDir = tempDir(t)) {
@@ -231,4 +240,63 @@ t.test('an end of the process between any two steps leaves a folder that starts'
   await running.plane.stop();
   renameSync(next, `${next}.away`);
   await t.rejects(start(), { message: /the file of the next CA \(ca-.*\) is gone/ });
+});
+
+t.test('a gateway that starts again between hearing of the switch and its renewal is renewed', async (t) => {
+  const { clock, running } = await place(t);
+  const { plane, commit } = running;
+  const node = await startNode(t, running, clock, 'node-1');
+  await node.fetch();
+  const before = node.identity.certificatePem;
+  await plane.state.rotations.rotate('ca', clock.now(), commit);
+  await node.fetch();
+  t.equal(node.identity.certificatePem, before, 'which takes up to an hour');
+  await node.restart();
+  await renewed(node, before, clock);
+  t.match(await plane.state.rotations.status('ca'), { nodes_on_former: 1 }, 'what was issued may not have been written');
+  await node.fetch();
+  t.match(await plane.state.rotations.status('ca'), { nodes_on_former: 0 }, 'what was shown was');
+});
+
+t.test('nodes whose certificates have ended keep nobody waiting', async (t) => {
+  const { clock, running } = await place(t);
+  const { plane, commit, enrol: enrolled } = running;
+  await enrolled('acme', 'gone');
+  await plane.state.rotations.rotate('ca', clock.now(), commit);
+  t.match(await plane.state.rotations.status('ca'), { nodes_on_former: 1, unaware_nodes: 1 });
+  clock.advance(400 * DAY_MS);
+  t.match(await plane.state.rotations.status('ca'), { nodes_on_former: 0, unaware_nodes: 0, nodes: [] });
+  await plane.state.rotations.finish('ca', false, commit);
+});
+
+t.test('a next CA of which a node has a certificate is not given up, though the clock was set back', async (t) => {
+  const { clock, running } = await place(t);
+  const { plane, commit } = running;
+  await plane.state.rotations.rotate('ca', clock.now() + HOUR_MS, commit);
+  clock.advance(HOUR_MS);
+  await startNode(t, running, clock, 'young');
+  clock.set(clock.now() - HOUR_MS);
+  await t.rejects(plane.state.rotations.cancel('ca', commit), { code: 'conflict', message: /young of acme/ });
+  await plane.state.nodes.revoke('acme', 'young', commit);
+  t.equal((await plane.state.rotations.cancel('ca', commit)).keys.length, 1);
+});
+
+t.test('no certificate is issued by the former CA while the rotation is finished', async (t) => {
+  const { clock, running } = await place(t);
+  const { state } = running.plane;
+  await state.rotations.rotate('ca', clock.now(), running.commit);
+  const next = state.authorities.ofNodes.kid;
+  const { authorities } = state;
+  const seen = new Set<string>();
+  let over = false;
+  const finished = state.rotations.finish('ca', true, running.commit).finally(() => {
+    over = true;
+  });
+  // The files are read meanwhile, which gives way to this.
+  while (!over) {
+    seen.add(authorities.ofNodes.kid);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await finished;
+  t.same([...seen], [next]);
 });

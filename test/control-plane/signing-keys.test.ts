@@ -1,15 +1,21 @@
 // Keys of roots and bundles that follow one another (decision 13.18): nobody meets one that he does not know, and what
 // a retired key signs counts no more.
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { silentLogger } from '../../src/base/lib/log.ts';
 import { sha256Hex } from '../../src/base/lib/sha256.ts';
-import { openSigningKey } from '../../src/control-plane/pki/kept-signing-key.ts';
+import { type KeptSigningKey, openSigningKey } from '../../src/control-plane/pki/kept-signing-key.ts';
+import { KeyFiles } from '../../src/control-plane/pki/key-files.ts';
+import { SigningKeys } from '../../src/control-plane/state/signing-keys.ts';
 import { followChain, nothingSeen } from '../../src/ledger/chain-walk.ts';
-import type { ListedKey } from '../../src/ledger/ledger-answers.ts';
-import { readKeys } from '../../src/ledger/ledger-answers.ts';
+import { endorse } from '../../src/ledger/key-endorsement.ts';
+import { type ListedKey, listedKey, readKeys } from '../../src/ledger/ledger-answers.ts';
 import { type MerkleRoot, signRoot } from '../../src/ledger/merkle-root.ts';
-import { believedWith } from '../../src/ledger/watched-chain.ts';
+import { believedWith, strangersAmong, watchFrom } from '../../src/ledger/watched-chain.ts';
+import type { Commit } from '../../src/services/registers/commit.ts';
+import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { NOTHING_YET, PROTOCOL, type RunningControlPlane, runControlPlane, TIMEOUT_MS } from '../support/control-plane.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { PLANE_BUNDLE } from '../support/running-control-plane.ts';
@@ -256,3 +262,164 @@ t.test('an end of the process between any two steps leaves a folder that starts,
   writeFileSync(file, old);
   await t.rejects(withOrg(t, clock, dataDir), { message: /ledger-key\.pem is not the key that counts \(.*\): restore it from the backup/ });
 });
+
+/** The signing keys of the ledger alone, whose commits and files the test holds up. */
+async function heldKeys(t: Test, clock: Clock, latestSigned = () => Promise.resolve(Number.NEGATIVE_INFINITY)) {
+  const dir = tempDir(t);
+  const store = await openEmbeddedStore({ dir: join(dir, 'store'), fsync: 'off', clock, log: silentLogger });
+  t.teardown(() => store.close());
+  const kept = new KeyFiles(join(dir, 'ledger-key.pem'), (file) => openSigningKey(file, 'ledger'));
+  const hold: Record<'commit' | 'present', () => Promise<void>> = { commit: nothing, present: nothing };
+  const files = {
+    present: async (kid: string | undefined) => {
+      await hold.present();
+      return kept.present(kid);
+    },
+    next: () => kept.next(),
+    makeNext: () => kept.makeNext(),
+    dropNext: () => kept.dropNext(),
+  } as unknown as KeyFiles<KeptSigningKey>;
+  const commit: Commit = async (_object, effects, expect) => {
+    await store.commit(undefined, effects, expect);
+    await hold.commit();
+  };
+  const keys = await SigningKeys.open({
+    use: 'ledger',
+    store,
+    files,
+    audit: { commitFor: () => commit },
+    clock,
+    log: silentLogger,
+    latestSigned,
+  });
+  t.teardown(() => keys.stop());
+  return { keys, hold, commit };
+}
+
+async function nothing(): Promise<void> {}
+
+/** Holds what calls it until it is told to go on. */
+function gate(): { readonly entered: Promise<void>; readonly held: () => Promise<void>; readonly open: () => void } {
+  let enter = (): void => undefined;
+  let open = (): void => undefined;
+  const entered = new Promise<void>((resolve) => {
+    enter = resolve;
+  });
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return {
+    entered,
+    held: () => {
+      enter();
+      return opened;
+    },
+    open,
+  };
+}
+
+/** That who signs does so within the window of its key, as everybody will judge it. */
+function fits(keys: SigningKeys, { signer, at }: { readonly signer: { readonly kid: string }; readonly at: number }): boolean {
+  const { not_before: from, not_after: end } = keys.listed().find(({ kid }) => kid === signer.kid) ?? {};
+  return (from === undefined || at >= Date.parse(from)) && (end === undefined || at < Date.parse(end));
+}
+
+t.test('who signs while keys are changed never has a key that has ended by then', async (t) => {
+  for (const step of ['commit', 'present'] as const) {
+    const clock = fakeClock();
+    const { keys, hold, commit } = await heldKeys(t, clock);
+    await keys.rotate(clock.now() + HOUR_MS, commit);
+    clock.advance(HOUR_MS);
+    const { entered, held, open } = gate();
+    hold[step] = held;
+    const first = keys.signerAt(clock.now());
+    await entered;
+    const second = keys.signerAt(clock.now());
+    open();
+    for (const signed of [await first, await second]) t.ok(fits(keys, signed), `held at ${step}`);
+  }
+});
+
+t.test('a key that could not be brought in after its switch is brought in by the next who signs', async (t) => {
+  const clock = fakeClock();
+  const { keys, hold, commit } = await heldKeys(t, clock);
+  await keys.rotate(clock.now() + HOUR_MS, commit);
+  clock.advance(HOUR_MS);
+  hold.present = () => Promise.reject(new Error('the disk'));
+  await t.rejects(keys.signerAt(clock.now()), { message: 'the disk' });
+  await t.rejects(keys.signerAt(clock.now()), { message: 'the disk' }, 'the key before it does not sign in its place');
+  hold.present = nothing;
+  t.equal((await keys.signerAt(clock.now())).signer.kid, keys.kid);
+});
+
+t.test('a switch at once is behind all that was signed, in the same millisecond and with a clock that was ahead', async (t) => {
+  const clock = fakeClock();
+  const ahead = clock.now() + 24 * HOUR_MS;
+  const { keys, hold, commit } = await heldKeys(t, clock, () => Promise.resolve(ahead));
+  clock.set(ahead + HOUR_MS);
+  const before = await keys.signerAt(clock.now());
+  clock.set(ahead - 24 * HOUR_MS);
+  const { entered, held, open } = gate();
+  hold.commit = held;
+  const rotated = keys.rotate(clock.now(), commit);
+  await entered;
+  const during = keys.signerAt(clock.now());
+  open();
+  await rotated;
+  const after = await keys.signerAt(clock.now());
+  t.not(after.signer.kid, before.signer.kid, 'the next key signs at once');
+  for (const signed of [before, await during, after]) t.ok(fits(keys, signed));
+  const [{ not_before: from } = {}] = keys.listed();
+  t.equal(Date.parse(from ?? ''), ahead + HOUR_MS + 1);
+});
+
+t.test('what was signed before a start counts too, of each org the latest', async (t) => {
+  const clock = fakeClock(Date.UTC(2026, 10, 24, 12));
+  const dataDir = tempDir(t);
+  let running = await withOrg(t, clock, dataDir);
+  clock.advance(24 * HOUR_MS);
+  await oneMoreRoot(running, clock, 'ahead');
+  clock.set(Date.UTC(2026, 10, 24, 12));
+  await oneMoreRoot(running, clock, 'set back');
+  await running.plane.stop();
+  running = await withOrg(t, clock, dataDir);
+  const remembered = running.plane.state.keys().filter(({ use }) => use === 'ledger');
+  await running.plane.state.rotations.rotate('ledger', clock.now(), running.commit);
+  const last = await oneMoreRoot(running, clock, 'after');
+  t.not(last.sig.kid, remembered[0]?.kid);
+  const roots = await running.plane.state.ledger.roots('acme', 0, 9);
+  followChain(nothingSeen('acme'), roots, readKeys(running.plane.state.keys(), 'ledger'));
+  t.equal(roots.length, 3);
+});
+
+t.test('a retired key introduces nobody, and a next key that was given up is not believed', async (t) => {
+  const [first, second, third] = [ledgerKey(), ledgerKey(), ledgerKey()];
+  const [early, later] = ['2026-11-24T12:00:00.000Z', '2026-12-24T12:00:00.000Z'];
+  const follows = (key: ListedKey, by: { readonly kid: string; readonly key: KeyObject }, from: string): ListedKey => {
+    const next = { ...key, not_before: from };
+    return { ...next, endorsed_by: endorse(next, by) };
+  };
+  const kids = (keys: readonly ListedKey[]) => keys.map(({ kid }) => kid);
+  const ended = { ...first.listed, not_after: early };
+  const [right, forged] = [follows(second.listed, first, early), follows(third.listed, first, early)];
+  t.same(kids(believedWith([first.listed], [right, ended])), [first.kid, second.kid]);
+  t.same(kids(believedWith([ended, right], [forged, right, ended])), [first.kid, second.kid], 'a key has one successor');
+  t.same(kids(believedWith([first.listed], [forged, right, ended])), [first.kid], 'of two nobody knows which');
+  const given = [ended, { ...second.listed, not_before: early }];
+  t.same(kids(believedWith(given, [forged, ...given])), [first.kid, second.kid], 'also of keys that somebody has brought');
+  t.same(kids(believedWith([ended], [forged, ended], new Set([first.kid]))), [first.kid], 'nor after an end that he knows of');
+  const sooner = follows(third.listed, first, '2026-11-23T12:00:00.000Z');
+  const moved = { ...first.listed, not_after: '2026-11-23T12:00:00.000Z' };
+  t.same(kids(believedWith([ended, right], [sooner, right, moved])), [first.kid, second.kid], 'at no other end');
+  const next = follows(second.listed, first, later);
+  for (const keys of [[first.listed], [first.listed, next]])
+    t.same(kids(believedWith(keys, [first.listed, next])), [first.kid], 'before its turn it may be given up');
+  t.same(strangersAmong(watchFrom('acme', [first.listed]), [first.listed, next]), [], 'and is no stranger');
+  t.same(strangersAmong(watchFrom('acme', [ended]), [ended, forged]), [third.kid]);
+});
+
+function ledgerKey(): { readonly kid: string; readonly key: KeyObject; readonly listed: ListedKey } {
+  const { privateKey: key, publicKey } = generateKeyPairSync('ed25519');
+  const kid = `ledger-${sha256Hex(publicKey.export({ type: 'spki', format: 'der' })).slice(0, 16)}`;
+  return { kid, key, listed: listedKey(kid, 'ledger', publicKey) };
+}

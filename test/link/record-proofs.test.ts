@@ -33,7 +33,8 @@ class Teller {
       this.calls.push(name);
       if (this.away || (name === 'FetchKeys' && this.keysAway)) throw new Error('nobody answers');
       if (name === 'FetchProof') return { org: null, ...this.answer };
-      return { org: null, keys: this.keys.map((key) => ({ ...key, public_key: Buffer.from(key.public_key, 'base64') })) };
+      const keys = this.keys.map((key) => ({ ...key, public_key: Buffer.from(key.public_key, 'base64') }));
+      return { org: null, keys, ca_certificates: [] };
     }) as Channel['call'],
   };
 

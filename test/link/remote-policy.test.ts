@@ -27,7 +27,7 @@ class PlayedChannel implements Channel {
     this.asked.push(name);
     const answers: Readonly<Record<string, unknown>> = {
       FetchBundle: { org: null, bundle: this.bundle },
-      FetchKeys: { org: null, version: `keys-${this.keys.length}`, keys: this.keys },
+      FetchKeys: { org: null, version: `keys-${this.keys.length}`, keys: this.keys, ca_certificates: [] },
       FetchAddons: { org: null, version: '1', addons: this.addons },
     };
     return name in answers ? Promise.resolve(answers[name] as never) : Promise.reject(new Error(name));

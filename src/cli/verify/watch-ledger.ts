@@ -60,7 +60,9 @@ export interface Looked {
 export async function lookAtLedger({ ledger, orgId, seen, pinned, save }: WatchOptions): Promise<Looked> {
   const listed = await ledger.keys();
   const known = { ...(seen ?? watchFrom(orgId, listed)), ...(pinned === undefined ? {} : { keys: pinned }) };
-  const from = { ...known, keys: believedWith(known.keys, listed) };
+  // Somebody who brings the keys himself, and says that one has ended, believes nothing that it says of others.
+  const retired = new Set(pinned?.flatMap(({ kid, not_after: end }) => (end === undefined ? [] : [kid])));
+  const from = { ...known, keys: believedWith(known.keys, listed, retired) };
   let strangers = strangersAmong(from, listed);
   let state = from;
   let answered = await rootsBehind(ledger, from, askedAfter(from));
@@ -70,7 +72,7 @@ export async function lookAtLedger({ ledger, orgId, seen, pinned, save }: WatchO
     if (fresh.some(({ sig }) => !state.keys.some(({ kid }) => kid === sig.kid))) {
       // A key whose turn came since its list was read.
       const now = await ledger.keys();
-      state = { ...state, keys: believedWith(state.keys, now) };
+      state = { ...state, keys: believedWith(state.keys, now, retired) };
       strangers = strangersAmong(state, now);
     }
     const next = watchOn(state, fresh);

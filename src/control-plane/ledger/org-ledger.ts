@@ -25,6 +25,11 @@ interface Head {
   readonly digest: string;
   /** Leaves under all roots so far. */
   readonly leaves: number;
+  /**
+   * The latest time that one of its roots bears, RFC 3339: not always that of the last one, since a clock may have been
+   * ahead. Undefined: the root is of a version that did not remember it.
+   */
+  readonly latest?: string;
   /** Of the frontier of the tree over them; undefined: the root is of a version that had none. */
   readonly peaks?: readonly string[];
 }
@@ -78,6 +83,23 @@ export async function rootsOf(store: Pick<Store, 'entities'>, orgId: string, aft
 export async function newestRootOf(store: Pick<Store, 'get'>, orgId: string): Promise<MerkleRoot | undefined> {
   const { sequence } = headOf(await store.get(HEADS, orgId));
   return ((await store.get(ROOTS, rootKey(orgId, sequence))) as StoredRoot | undefined)?.root;
+}
+
+/**
+ * The latest time that a root of any org bears, milliseconds since the epoch; minus infinity: there is none. A head
+ * that does not say it is taken at the word of its last root.
+ */
+export async function latestClosedAt(store: Pick<Store, 'get' | 'list'>): Promise<number> {
+  let latest = Number.NEGATIVE_INFINITY;
+  for (const { key, value } of await store.list(HEADS)) latest = Math.max(latest, await latestOf(store, key, headOf(value)));
+  return latest;
+}
+
+async function latestOf(store: Pick<Store, 'get'>, orgId: string, { latest, sequence }: Head): Promise<number> {
+  if (sequence === 0) return Number.NEGATIVE_INFINITY;
+  if (latest !== undefined) return Date.parse(latest);
+  const stored = (await store.get(ROOTS, rootKey(orgId, sequence))) as StoredRoot | undefined;
+  return stored === undefined ? Number.NEGATIVE_INFINITY : Date.parse(stored.root.closed_at);
 }
 
 /**
@@ -218,6 +240,7 @@ export class OrgLedger {
     const sequence = this.#head.sequence + 1;
     const frontier = await this.#tree.frontier(this.#head.leaves, this.#head.peaks);
     const nodes = this.#tree.grow(frontier, hashes);
+    const before = await latestOf(store, orgId, this.#head);
     const { signer, at } = await signers.signerAt(clock.now());
     const root = signRoot(
       {
@@ -235,7 +258,13 @@ export class OrgLedger {
       signer.kid,
       signer.key,
     );
-    const head: Head = { sequence, digest: rootDigest(root), leaves: frontier.size, peaks: frontier.peaks };
+    const head: Head = {
+      sequence,
+      digest: rootDigest(root),
+      leaves: frontier.size,
+      latest: timestamp(Math.max(before, at)),
+      peaks: frontier.peaks,
+    };
     const stored: StoredRoot = { root, first_leaf: this.#head.leaves };
     const effects: Effect[] = [
       ...nodes,

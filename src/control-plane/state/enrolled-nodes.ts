@@ -41,6 +41,8 @@ interface Seen {
   readonly gateway_version: string;
   readonly versions: Readonly<Record<Resource, string>>;
   readonly policy?: { readonly sequence: number; readonly kid: string };
+  /** The CA of the certificate that was shown last, by its name; absent: of before it was remembered. */
+  readonly ca?: string;
 }
 
 /** Who a certificate belongs to. */
@@ -77,6 +79,8 @@ export class EnrolledNodes {
   /** When a certificate that counts was last shown, monotonic milliseconds; since this start. */
   readonly #shownAt: Map<string, number>;
   readonly #seen = new Map<string, Seen>();
+  /** By node, the CA of the certificate that it has shown last; since this start. */
+  readonly #shownCa = new Map<string, string>();
   /** When it was last stored, milliseconds. */
   readonly #storedAt = new Map<string, number>();
   readonly #listeners: Set<(node: NodeId) => void>;
@@ -108,7 +112,7 @@ export class EnrolledNodes {
   /** Those whose certificate counts. */
   get count(): number {
     let count = 0;
-    for (const { revoked_at: revoked } of this.#space.values()) if (revoked === undefined) count += 1;
+    for (const _node of this.#withCertificate()) count += 1;
     return count;
   }
 
@@ -134,7 +138,11 @@ export class EnrolledNodes {
   /** A certificate that counts was shown with a call. */
   shown(certificate: Uint8Array): void {
     const sha256 = sha256Hex(certificate);
-    if (this.#holders.has(sha256)) this.#shownAt.set(sha256, this.#clock.monotonic());
+    const key = this.#holders.get(sha256);
+    if (key === undefined) return;
+    this.#shownAt.set(sha256, this.#clock.monotonic());
+    const ca = this.#space.get(key)?.certificates.find((one) => one.sha256 === sha256)?.ca;
+    if (ca !== undefined) this.#shownCa.set(key, ca);
   }
 
   list(orgId: string): readonly NodeEntry[] {
@@ -144,13 +152,34 @@ export class EnrolledNodes {
 
   /** Nodes of all orgs whose certificate counts. */
   *counting(): Generator<NodeEntry> {
-    for (const node of this.#space.values()) if (node.revoked_at === undefined) yield this.#entry(node);
+    for (const node of this.#withCertificate()) yield this.#entry(node);
   }
 
-  /** Nodes of all orgs whose newest certificate counts and is of another CA. @param ca by its name */
+  /**
+   * Nodes of all orgs that may not have a certificate of a CA yet. One that was issued is not one that the node has: it
+   * may have ended before it was written. So a node that has others as well must have shown one of this CA.
+   * @param ca by its name
+   */
   *ofOtherCa(ca: string): Generator<NodeEntry> {
-    for (const node of this.#space.values())
-      if (node.revoked_at === undefined && node.certificates.at(-1)?.ca !== ca) yield this.#entry(node);
+    for (const node of this.#withCertificate()) {
+      const key = keyIn(node.org_id, node.node_id);
+      const hasIt = this.#counted(node).every((one) => one.ca === ca) || (this.#shownCa.get(key) ?? this.#seen.get(key)?.ca) === ca;
+      if (!hasIt) yield this.#entry(node);
+    }
+  }
+
+  /** Nodes of all orgs to which a CA has issued a certificate that counts. @param ca by its name */
+  *ofCa(ca: string): Generator<NodeEntry> {
+    for (const node of this.#withCertificate()) if (this.#counted(node).some((one) => one.ca === ca)) yield this.#entry(node);
+  }
+
+  *#withCertificate(): Generator<StoredNode> {
+    for (const node of this.#space.values()) if (node.revoked_at === undefined && this.#counted(node).length > 0) yield node;
+  }
+
+  #counted({ certificates }: StoredNode): readonly StoredCertificate[] {
+    const now = this.#clock.now();
+    return certificates.filter((one) => Date.parse(one.expires_at) > now);
   }
 
   /** What a node has said of its versions last. */
@@ -164,15 +193,19 @@ export class EnrolledNodes {
     const now = this.#clock.now();
     const before = this.#seen.get(key);
     const policy = said?.policy ?? before?.policy;
+    const ca = this.#shownCa.get(key) ?? before?.ca;
     const next: Seen = {
       last_seen_at: timestamp(now),
       gateway_version: said?.gatewayVersion ?? before?.gateway_version ?? '',
       versions: said?.versions ?? before?.versions ?? NO_VERSIONS,
       ...(policy === undefined ? {} : { policy }),
+      ...(ca === undefined ? {} : { ca }),
     };
     this.#seen.set(key, next);
     const isNews =
-      before?.gateway_version !== next.gateway_version || RESOURCES.some((one) => before?.versions[one] !== next.versions[one]);
+      before?.gateway_version !== next.gateway_version ||
+      before?.ca !== next.ca ||
+      RESOURCES.some((one) => before?.versions[one] !== next.versions[one]);
     if (!isNews && now - (this.#storedAt.get(key) ?? Number.NEGATIVE_INFINITY) < SEEN_EVERY_MS) return;
     this.#storedAt.set(key, now);
     await this.#store.commit(undefined, [{ op: 'put', space: SPACE.seen, key, value: next }]);
@@ -207,6 +240,7 @@ export class EnrolledNodes {
       [{ space: SPACE.nodes, key, version: found?.version }, ...also.expect],
     );
     this.#seen.set(key, seen);
+    this.#shownCa.delete(key);
     this.#storedAt.set(key, now);
     await this.#space.refresh(key);
   }

@@ -85,8 +85,19 @@ export class KeyRotations {
     return this.status(use);
   }
 
-  /** @throws GatewayError as {@link SigningKeys.cancel} */
+  /**
+   * @throws GatewayError as {@link SigningKeys.cancel}, and `conflict` while a node has a certificate of the next CA
+   */
   async cancel(use: RotatedUse, commit: Commit): Promise<KeyRotation> {
+    // A clock that was set back: certificates of a CA that nobody trusts any more would cut their nodes off.
+    const next =
+      use === 'ca' && !this.#authorities.isSwitched ? this.#authorities.shown().find(({ state }) => state === 'next') : undefined;
+    const [first, ...others] = next === undefined ? [] : this.#nodes.ofCa(next.kid);
+    if (first !== undefined)
+      throw new GatewayError(
+        'conflict',
+        `${others.length + 1} nodes (such as ${first.node_id} of ${first.org_id}) have a certificate of the next CA already: the clock was set back since. Revoke them, or wait for the switch.`,
+      );
     await this.#of(use).cancel(commit);
     return this.status(use);
   }

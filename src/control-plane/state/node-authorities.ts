@@ -135,10 +135,11 @@ export class NodeAuthorities {
           'conflict',
           `There are two CAs already (${this.#present.kid}, ${this.#next.kid}): cancel or finish that rotation first.`,
         );
+      // An end of a rotation whose last step has failed left the CA that counts where the next one is made.
+      if (this.#stored !== undefined) await files.present(this.#present.kid);
       const next = await files.makeNext();
       const at = timestamp(Math.max(switchAt, clock.now()));
-      await this.#store({ present: this.#present.kid, next: { kid: next.kid, switch_at: at } }, commit);
-      this.#next = next;
+      await this.#store({ present: this.#present.kid, next: { kid: next.kid, switch_at: at } }, commit, next);
       log.info({ kid: next.kid, switch_at: at }, 'a next CA was made');
       await this.#told();
     });
@@ -150,7 +151,6 @@ export class NodeAuthorities {
     await this.#turn.take(async () => {
       if (this.#next === undefined || this.#isSwitched) throw new GatewayError('conflict', 'There is no next CA that does not sign yet.');
       await this.#store({ present: this.#present.kid }, commit);
-      this.#next = undefined;
       await this.#options.files.dropNext();
       await this.#told();
     });
@@ -167,8 +167,7 @@ export class NodeAuthorities {
         this.#finishing = true;
         await this.#told();
         await this.#store({ present: next.kid }, commit);
-        this.#present = await files.present(next.kid);
-        this.#next = undefined;
+        await files.present(next.kid);
         log.info({ kid: next.kid }, 'the former CA is trusted no longer');
       } finally {
         this.#finishing = false;
@@ -200,7 +199,8 @@ export class NodeAuthorities {
     for (const listener of this.#listeners) await listener();
   }
 
-  async #store(value: StoredAuthorities, commit: Commit): Promise<void> {
+  /** @param made the next CA, where there was none */
+  async #store(value: StoredAuthorities, commit: Commit, made?: NodeAuthority): Promise<void> {
     const { store } = this.#options;
     const place = { space: SPACE.signingKeys, key: KEY };
     try {
@@ -209,7 +209,12 @@ export class NodeAuthorities {
       // Also where the answer was lost: the store knows whether it took place.
       const found = await store.entity(place.space, place.key);
       this.#version = found?.version;
+      // In one step with what the store says: nobody meets a CA that it does not name.
       this.#stored = found?.value as StoredAuthorities | undefined;
+      const known = [this.#present, this.#next, made];
+      const named = (kid: string | undefined) => known.find((one) => one !== undefined && one.kid === kid);
+      this.#present = named(this.#stored?.present) ?? this.#present;
+      this.#next = named(this.#stored?.next?.kid);
     }
   }
 }

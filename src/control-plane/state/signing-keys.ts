@@ -25,6 +25,8 @@ interface KeyRing {
   readonly next?: ListedKey;
   /** The oldest first. */
   readonly former: readonly ListedKey[];
+  /** The next one signs as soon as it is stored, though its time may be that behind a clock which was ahead. */
+  readonly at_once?: true;
 }
 
 export interface SigningKeysOptions {
@@ -34,6 +36,8 @@ export interface SigningKeysOptions {
   readonly audit: Pick<AuditTrail, 'commitFor'>;
   readonly clock: Clock;
   readonly log: Logger;
+  /** The latest time that something stored bears, milliseconds since the epoch; absent: what is signed has no time. */
+  readonly latestSigned?: () => Promise<number>;
 }
 
 /**
@@ -49,6 +53,10 @@ export class SigningKeys {
   /** Of the ring in the store. */
   #version: string | undefined;
   #signing: KeptSigningKey;
+  /** A commit has ended and the store could not be asked what came of it. */
+  #inDoubt = false;
+  /** The latest time that was given out since the start, milliseconds since the epoch. */
+  #latestAt = Number.NEGATIVE_INFINITY;
   #job: RunningJob | undefined;
   #unaware: () => number = () => 0;
   #warnedOf: string | undefined;
@@ -80,7 +88,7 @@ export class SigningKeys {
       );
       await keys.#giveUp(keys.#byItself('cancel'));
     }
-    await keys.#switchIfDue();
+    await keys.#turn.take(() => keys.#settle(options.clock.now()));
     return keys;
   }
 
@@ -90,7 +98,7 @@ export class SigningKeys {
     this.#job ??= every(this.#options, {
       everyMs: () => this.#lookInMs(),
       run: async () => {
-        await this.#switchIfDue();
+        await this.#turn.take(() => this.#settle(this.#options.clock.now()));
         this.#warnEarly();
       },
       failed: 'the signing key could not be replaced by the next one; it is tried again',
@@ -138,14 +146,20 @@ export class SigningKeys {
   }
 
   /**
-   * Whose turn it is to sign at a time.
+   * Whose turn it is to sign at a time. Who asks while keys are changed waits for that: what a key has signed behind
+   * its end would be refused for ever.
    * @param now milliseconds since the epoch
    * @returns the key, and the time that what it signs bears: never before the key began, though a clock was set back
    * @throws GatewayError `record_store_unavailable` when a switch that is due cannot be stored
+   * @throws Error when the file of the key that the store names cannot be read
    */
-  async signerAt(now: number): Promise<{ readonly signer: KeptSigningKey; readonly at: number }> {
-    if (this.#isDue(now)) await this.#switchIfDue();
-    return { signer: this.#signing, at: Math.max(now, beginOf(this.#ring.present)) };
+  signerAt(now: number): Promise<{ readonly signer: KeptSigningKey; readonly at: number }> {
+    return this.#turn.take(async () => {
+      await this.#settle(now);
+      const at = Math.max(now, beginOf(this.#ring.present));
+      this.#latestAt = Math.max(this.#latestAt, at);
+      return { signer: this.#signing, at };
+    });
   }
 
   /**
@@ -154,8 +168,9 @@ export class SigningKeys {
    * @throws GatewayError `conflict` while there is one
    */
   async rotate(switchAt: number, commit: Commit): Promise<void> {
-    const { clock, files } = this.#options;
-    await this.#turn.take(async () => {
+    const { clock, files, log, latestSigned } = this.#options;
+    const made = this.#turn.take(async () => {
+      await this.#settle(clock.now());
       const { next: before } = this.#ring;
       if (before !== undefined)
         throw new GatewayError(
@@ -163,24 +178,27 @@ export class SigningKeys {
           `There is a next key (${before.kid}), which signs from ${before.not_before} on: cancel it first.`,
         );
       // A switch whose last step has failed left the key that signs where the next one is made.
-      await files.present(this.kid);
-      const made = await files.makeNext();
-      const from = Math.max(switchAt, clock.now(), beginOf(this.#ring.present) + 1);
-      const next = { ...made.listed, not_before: timestamp(from) };
-      await this.#store({ ...this.#ring, next: { ...next, endorsed_by: endorse(next, this.#signing) } }, commit);
+      this.#signing = await files.present(this.kid);
+      const kept = await files.makeNext();
+      const stored = await latestSigned?.();
+      const now = clock.now();
+      // Behind all that was signed, also while a clock was ahead: it would be refused for ever.
+      const from = Math.max(switchAt, now, beginOf(this.#ring.present) + 1, this.#latestAt + 1, (stored ?? this.#latestAt) + 1);
+      const next = { ...kept.listed, not_before: timestamp(from) };
+      const ring = { ...this.#ring, next: { ...next, endorsed_by: endorse(next, this.#signing) } };
+      await this.#store(switchAt <= now ? { ...ring, at_once: true } : ring, commit);
+      log.info({ use: this.use, kid: next.kid, not_before: next.not_before }, 'a next signing key was made');
+      await this.#settle(now);
     });
-    this.#options.log.info(
-      { use: this.use, kid: this.#ring.next?.kid, not_before: this.#ring.next?.not_before },
-      'a next signing key was made',
-    );
-    this.#job?.rearm();
-    await this.#switchIfDue();
+    // Also where the switch could not be stored: then it is tried again.
+    await made.finally(() => this.#job?.rearm());
     this.#warnEarly();
   }
 
   /** Gives the next key up. @throws GatewayError `conflict` where there is none, also because it signs already */
   async cancel(commit: Commit): Promise<void> {
     await this.#turn.take(async () => {
+      await this.#settle(this.#options.clock.now());
       const { next } = this.#ring;
       if (next === undefined || this.#isDue(this.#options.clock.now()))
         throw new GatewayError('conflict', 'There is no next key that does not sign yet.');
@@ -200,36 +218,44 @@ export class SigningKeys {
   }
 
   async #giveUp(commit: Commit): Promise<void> {
-    const { next: _given, ...rest } = this.#ring;
-    await this.#store(rest, commit);
+    const { present, former } = this.#ring;
+    await this.#store({ present, former }, commit);
     await this.#options.files.dropNext();
   }
 
   #isDue(now: number): boolean {
-    return this.switchAt !== undefined && this.switchAt <= now;
+    return this.switchAt !== undefined && (this.#ring.at_once === true || this.switchAt <= now);
   }
 
   #lookInMs(): number | undefined {
     const { switchAt } = this;
-    return switchAt === undefined ? undefined : Math.min(LOOK_MS, Math.max(0, switchAt - this.#options.clock.now()));
+    const now = this.#options.clock.now();
+    if (switchAt === undefined) return undefined;
+    return this.#isDue(now) ? 0 : Math.min(LOOK_MS, switchAt - now);
   }
 
-  async #switchIfDue(): Promise<void> {
-    const { clock, files, log } = this.#options;
-    const switched = await this.#turn.take(async () => {
-      const { present, next, former } = this.#ring;
-      if (next === undefined || !this.#isDue(clock.now())) return undefined;
-      const signing = await files.next();
-      if (signing?.kid !== next.kid)
-        throw new Error(`the file of the next key (${next.kid}) is gone: restore it, or start again to give it up`);
-      const ended: ListedKey = { ...present, ...(next.not_before === undefined ? {} : { not_after: next.not_before }) };
-      await this.#store({ present: next, former: [...former, ended] }, this.#byItself('switch'));
-      return next.kid;
-    });
-    if (switched === undefined) return;
+  /**
+   * Within the turn: the ring is the one that is stored, a switch that is due has taken place, and the key that signs
+   * is the one that the ring names.
+   */
+  async #settle(now: number): Promise<void> {
+    if (this.#inDoubt) await this.#reread();
+    if (this.#isDue(now)) await this.#switch();
+    if (this.#signing.kid !== this.kid) this.#signing = await this.#options.files.present(this.kid);
+  }
+
+  async #switch(): Promise<void> {
+    const { files, log } = this.#options;
+    const { present, next, former } = this.#ring;
+    if (next === undefined) return;
+    const signing = await files.next();
+    if (signing?.kid !== next.kid)
+      throw new Error(`the file of the next key (${next.kid}) is gone: restore it, or start again to give it up`);
+    // Of the list before: that of afterwards nobody can have yet.
     const unaware = this.#unaware();
-    log.info({ use: this.use, kid: switched, unaware_nodes: unaware }, 'the next signing key signs from now on');
-    for (const listener of this.#listeners) listener();
+    const ended: ListedKey = { ...present, ...(next.not_before === undefined ? {} : { not_after: next.not_before }) };
+    await this.#store({ present: next, former: [...former, ended] }, this.#byItself('switch'));
+    log.info({ use: this.use, kid: next.kid, unaware_nodes: unaware }, 'the next signing key signs from now on');
   }
 
   /** Within the last day, once for each rotation: that somebody should look why nodes have not heard of the key. */
@@ -245,18 +271,24 @@ export class SigningKeys {
     );
   }
 
+  /** Within the turn. */
   async #store(ring: KeyRing, commit: Commit): Promise<void> {
-    const { store, files } = this.#options;
     const place = { space: SPACE.signingKeys, key: this.use };
+    this.#inDoubt = true;
     try {
       await commit(this.use, [{ op: 'put', ...place, value: ring }], [{ ...place, version: this.#version }]);
     } finally {
       // Also where the answer was lost: the store knows whether it took place.
-      const found = await store.entity(place.space, place.key);
-      this.#version = found?.version;
-      this.#ring = (found?.value as KeyRing | undefined) ?? this.#ring;
-      if (this.#ring.present.kid !== this.#signing.kid) this.#signing = await files.present(this.#ring.present.kid);
+      await this.#reread();
     }
+    if (this.#signing.kid !== this.kid) this.#signing = await this.#options.files.present(this.kid);
+  }
+
+  async #reread(): Promise<void> {
+    const found = await this.#options.store.entity(SPACE.signingKeys, this.use);
+    this.#version = found?.version;
+    this.#ring = (found?.value as KeyRing | undefined) ?? this.#ring;
+    this.#inDoubt = false;
     for (const listener of this.#listeners) listener();
   }
 

@@ -7,7 +7,7 @@ import { AuditTrail } from '../../services/orgs/audit-trail.ts';
 import { OrgHoldings } from '../../services/orgs/org-holdings.ts';
 import type { LeafPlace } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import { newestRootOf } from '../ledger/org-ledger.ts';
+import { latestClosedAt, newestRootOf } from '../ledger/org-ledger.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import type { KeyFiles } from '../pki/key-files.ts';
 import { BootstrapTokens } from './bootstrap-tokens.ts';
@@ -132,8 +132,11 @@ export class StoredControlPlane implements ControlPlaneState {
     const holdings = await OrgHoldings.open(store, HELD_OF_PLANE);
     const outbox = { post: () => ({ effects: [], stored: nothing, failed: nothing }) };
     const audit = new AuditTrail({ store, clock, events, outbox, holdings });
-    const keysOf = (use: SigningUse) => SigningKeys.open({ use, store, files: keyFiles[use], audit, clock, log });
-    const keys = { bundle: await keysOf('bundle'), ledger: await keysOf('ledger') };
+    const ground = { store, audit, clock, log };
+    const keys = {
+      bundle: await SigningKeys.open({ ...ground, use: 'bundle', files: keyFiles.bundle }),
+      ledger: await SigningKeys.open({ ...ground, use: 'ledger', files: keyFiles.ledger, latestSigned: () => latestClosedAt(store) }),
+    };
     const bundles = await OrgBundles.open({ store, clock, versions, signers: keys.bundle, connectorId });
     const bundleOf = (orgId: string): string | undefined => bundles.get(orgId)?.bundle_yaml;
     const timestamps = await OrgTimestamps.open({ store, clock, log, authority: timeStamps }, newestRoots(store, orgIds()));
