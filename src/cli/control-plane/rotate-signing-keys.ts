@@ -1,7 +1,7 @@
-import { parseDuration, parseTime, systemClock, timestamp } from '../../base/lib/clock.ts';
 import type { KeyRotation } from '../../control-plane/state/control-plane-state.ts';
-import { badValue, parseWithOne } from '../checked-arguments.ts';
+import { parseWithOne } from '../checked-arguments.ts';
 import { type CliIo, type Command, EXIT_OK, Unusable, UsageError } from '../command.ts';
+import { SWITCH_OPTIONS, switchAsked } from '../switch-time.ts';
 import { JSON_OPTION, printJson, terminalText } from '../terminal-text.ts';
 import { adminOperationOf, ControlPlaneClient } from './control-plane-client.ts';
 
@@ -9,10 +9,7 @@ import { adminOperationOf, ControlPlaneClient } from './control-plane-client.ts'
 const USUAL_WAIT = '7d';
 
 const OPTIONS = {
-  'switch-at': { type: 'string' },
-  in: { type: 'string' },
-  cancel: { type: 'boolean' },
-  finish: { type: 'boolean' },
+  ...SWITCH_OPTIONS,
   yes: { type: 'boolean' },
   url: { type: 'string' },
   token: { type: 'string' },
@@ -35,41 +32,17 @@ export const rotateSigningKeys: Command = {
   async run(args, io) {
     const { values, one: use } = parseWithOne(args, OPTIONS, 'it takes ledger, bundle or ca');
     if (use !== 'ledger' && use !== 'bundle' && use !== 'ca') throw new UsageError('it takes ledger, bundle or ca');
-    const { id, body } = questionOf(values);
+    const { yes, finish } = values;
+    const { what, ...body } = switchAsked(values, USUAL_WAIT);
+    if (yes !== undefined && finish === undefined) throw new UsageError('--yes belongs to --finish');
     const client = await ControlPlaneClient.open(values, io);
-    const answer = rotationIn(await client.json(adminOperationOf(id), { use, ...body }));
+    const asked = { use, ...body, ...(what === 'finish' ? { confirm: yes === true } : {}) };
+    const answer = rotationIn(await client.json(adminOperationOf(`keys.${what}`), asked));
     if (values.json === true) printJson(answer, io);
     else show(answer, io);
     return EXIT_OK;
   },
 };
-
-interface Asked {
-  readonly 'switch-at'?: string | undefined;
-  readonly in?: string | undefined;
-  readonly cancel?: boolean | undefined;
-  readonly finish?: boolean | undefined;
-  readonly yes?: boolean | undefined;
-}
-
-/** @throws UsageError */
-function questionOf({ 'switch-at': at, in: wait, cancel, finish, yes }: Asked): {
-  readonly id: string;
-  readonly body?: Readonly<Record<string, unknown>>;
-} {
-  if ([at, wait, cancel, finish].filter((value) => value !== undefined).length > 1)
-    throw new UsageError('of --in, --switch-at, --cancel and --finish one can be given');
-  if (yes !== undefined && finish === undefined) throw new UsageError('--yes belongs to --finish');
-  if (cancel) return { id: 'keys.cancel' };
-  if (finish) return { id: 'keys.finish', body: { confirm: yes === true } };
-  if (at !== undefined) {
-    if (parseTime(at) === undefined) throw badValue('--switch-at', 'a time, such as 2027-01-31T03:00:00Z', at);
-    return { id: 'keys.rotate', body: { switch_at: at } };
-  }
-  const ms = parseDuration(wait ?? USUAL_WAIT);
-  if (ms === undefined) throw badValue('--in', 'a duration, such as 12h or 7d', wait ?? '');
-  return { id: 'keys.rotate', body: { switch_at: timestamp(systemClock.now() + ms) } };
-}
 
 /** @throws Unusable for what no control plane answers */
 function rotationIn(answer: unknown): KeyRotation {
