@@ -9,10 +9,14 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { checkedOutCommit } from './checked-out-commit.mjs';
+import { buildConsole } from './console.mjs';
 
 export const projectRoot = dirname(dirname(fileURLToPath(import.meta.url)));
 
 const SOURCE_FOLDERS = ['src', 'test', 'bench'];
+/** For browsers: bundled, and checked by a configuration of its own (src/console/tsconfig.json). */
+const consoleFolder = join(projectRoot, 'src', 'console');
+const consoleStampFile = join(projectRoot, 'build', '.console-stamp');
 const stampFile = join(projectRoot, 'build', '.stamp');
 /**
  * The registry of providers, and its tree as `src/base/catalogue/catalogue.ts` reads it: the YAML of that length takes
@@ -34,6 +38,7 @@ export async function setUp({ typeCheck = true } = {}) {
   requireNode();
   if (!installed()) await install();
   await build(typeCheck);
+  await setUpConsole(typeCheck);
   writeVersion();
 }
 
@@ -41,6 +46,7 @@ export async function setUp({ typeCheck = true } = {}) {
 export async function compileClone() {
   requireNode();
   await build(false);
+  await setUpConsole(false);
   writeVersion();
 }
 
@@ -81,7 +87,7 @@ async function install() {
 
 /** Compiles when a source, the compiler's settings or the lock file changed since the last good build. */
 async function build(typeCheck) {
-  const sources = SOURCE_FOLDERS.flatMap((folder) => filesBelow(join(projectRoot, folder)).filter((file) => /(?<!\.d)\.ts$/.test(file)));
+  const sources = SOURCE_FOLDERS.flatMap((folder) => filesBelow(join(projectRoot, folder)).filter(isCompiled));
   const digest = digestOf([...sources, join(projectRoot, 'tsconfig.json'), join(projectRoot, 'package-lock.json')]);
   const complete = () => sources.every((source) => existsSync(outputOf(source)));
   const stamp = readJson(stampFile);
@@ -102,6 +108,39 @@ async function build(typeCheck) {
   await writeRegistryTree(true);
   mkdirSync(dirname(stampFile), { recursive: true });
   writeFileSync(stampFile, JSON.stringify({ digest, typesChecked: typeCheck }));
+}
+
+/**
+ * Bundles the console when a source of it has changed, and checks its types when these, or what can be asked of the
+ * gateway, have.
+ */
+async function setUpConsole(typeCheck) {
+  const sources = [...filesBelow(consoleFolder), join(projectRoot, 'scripts', 'console.mjs'), join(projectRoot, 'package-lock.json')];
+  const digest = digestOf(sources);
+  const stamp = readJson(consoleStampFile);
+  const isBuilt = stamp?.digest === digest && existsSync(join(projectRoot, 'build', 'console', 'index.html'));
+  if (!isBuilt) await buildConsole(projectRoot);
+  const checked = typeCheck ? await checkConsole(sources, stamp?.checked) : undefined;
+  writeFileSync(consoleStampFile, JSON.stringify({ digest, checked: checked ?? stamp?.checked }));
+}
+
+async function checkConsole(sources, before) {
+  const program = readJson(stampFile)?.digest;
+  const checked = `${digestOf(sources)} ${program}`;
+  if (checked === before) return checked;
+  for (const args of [
+    [join(projectRoot, 'scripts', 'console-client.mjs')],
+    [join(projectRoot, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', consoleFolder, '--pretty', 'false'],
+  ]) {
+    const { code, output } = await run(process.execPath, args);
+    if (code !== 0) throw new Error(`the console has mistakes:\n${output}`);
+  }
+  return checked;
+}
+
+/** What the compiler writes to build/: no declarations, and nothing of what is for browsers. */
+function isCompiled(file) {
+  return /(?<!\.d)\.ts$/.test(file) && !file.startsWith(`${consoleFolder}${sep}`);
 }
 
 /** Writes the tree of the registry when its text has changed. */

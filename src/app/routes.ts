@@ -5,6 +5,10 @@ import { OPERATIONS } from '../operations/operation-table.ts';
 import {
   APPROVAL_PAGE,
   CHAT_USER_PAGE,
+  CONSOLE_DOOR,
+  CONSOLE_FILES,
+  CONSOLE_PAGE,
+  CONSOLE_START,
   END_MCP_SESSION,
   EXECUTE,
   FRONT_PAGE,
@@ -15,6 +19,7 @@ import {
 import type { OperationServices } from '../operations/services.ts';
 import { actionRoutes, operationRoutes } from '../surfaces/api/operation-routes.ts';
 import type { Route } from '../surfaces/http/route.ts';
+import { consolePages } from '../surfaces/pages/console-pages.ts';
 import { sitePages } from '../surfaces/pages/site-pages.ts';
 import { gatewayMcp, type McpGround } from './mcp.ts';
 
@@ -31,6 +36,7 @@ const HEALTH_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz']);
 /** Everything that the description and the reference page tell of. */
 export const DESCRIBED: readonly DescribedOperation[] = [
   ...[EXECUTE, READ_METRICS, SPEAK_MCP, END_MCP_SESSION, APPROVAL_PAGE, CHAT_USER_PAGE, FRONT_PAGE, PAGE_FILES],
+  ...[CONSOLE_DOOR, CONSOLE_START, CONSOLE_PAGE, CONSOLE_FILES],
   ...OPERATIONS,
 ];
 
@@ -58,7 +64,7 @@ export function gatewayRoutes({ runDirect, metrics, mcp, ...parts }: RouteParts,
   };
   const { approval, chatUser, front, files } = sitePages();
   const own = [...actionRoutes(runDirect), ...metrics, ...operationRoutes(OPERATIONS, services), ...gatewayMcp(services, mcp)];
-  const { main, management } = routesByPort([...own, approval, chatUser, files], apart);
+  const { main, management } = routesByPort([...own, approval, chatUser, files, ...consolePages()], apart);
   return { main: [...main, front.proxy], ...(management && { management: [...management, front.management] }) };
 }
 

@@ -41,7 +41,7 @@ const ACTION = z.object({
   param_sizes: z.record(z.string(), z.int()).meta({ description: 'Of each member of the params its size in bytes' }),
 });
 
-const APPROVAL = z.object({
+export const APPROVAL = z.object({
   approval_id: z.string(),
   org_id: z.string(),
   workload_id: z.string(),

@@ -42,7 +42,7 @@ const NAMED = {
 };
 
 /** What one org sees: its own traffic. */
-const ORG_DOMAIN = z.object({
+export const ORG_DOMAIN = z.object({
   ...NAMED,
   hits: count.meta({ description: 'Connections and requests of workloads of the org together' }),
   ...SEEN,

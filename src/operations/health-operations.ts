@@ -6,7 +6,7 @@ import { type GatewayOperation, operation, READS } from './operation.ts';
 import type { ControlPlaneHealth, OperationServices } from './services.ts';
 import { BACKLOG } from './shapes.ts';
 
-const HEALTH = z.object({
+export const HEALTH = z.object({
   status: z.enum(['starting', 'ok']),
   node_id: z.string(),
   mode: z.enum(['embedded', 'distributed']).meta({ description: '`distributed`: this gateway shares a database with others' }),
@@ -47,7 +47,7 @@ function controlPlaneOf(
   };
 }
 
-function healthOf(health: OperationServices['health']): z.output<typeof HEALTH> {
+export function healthOf(health: OperationServices['health']): z.output<typeof HEALTH> {
   const { bundle_id, version, sequence, kid } = health.bundle();
   return {
     status: health.readiness.starting ? 'starting' : 'ok',

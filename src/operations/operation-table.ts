@@ -24,6 +24,7 @@ import { EXPORT_OPERATIONS } from './management/export-operations.ts';
 import { KEY_OPERATIONS } from './management/key-operations.ts';
 import { LIMIT_OPERATIONS } from './management/limit-operations.ts';
 import { NODE_OPERATIONS } from './management/node-operations.ts';
+import { NOW_OPERATIONS } from './management/now-operations.ts';
 import { ORG_CREDENTIAL_OPERATIONS } from './management/org-credential-operations.ts';
 import { ORG_DEFAULTS_OPERATIONS } from './management/org-defaults-operations.ts';
 import { OVERLAY_OPERATIONS } from './management/overlay-operations.ts';
@@ -61,6 +62,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...ORG_DEFAULTS_OPERATIONS,
   ...RECORD_LIST_OPERATIONS,
   ...RECORD_EXPLAIN_OPERATIONS,
+  ...NOW_OPERATIONS,
   ...OVERVIEW_OPERATIONS,
   ...BILLING_SUMMARY_OPERATIONS,
   ...COST_REPORT_OPERATIONS,

@@ -116,7 +116,7 @@ export interface ToolFacts {
 }
 
 export interface OperationAnswer<O extends z.ZodType = z.ZodType> {
-  readonly status: 200 | 201 | 204;
+  readonly status: 200 | 201 | 204 | 302;
   /** With which the same form of answer says that it is not so. */
   readonly otherStatuses?: readonly (204 | 503)[];
   /** Default: `application/json`. */

@@ -116,3 +116,52 @@ export const PAGE_FILES: DescribedOperation = {
   output: { status: 200, contentType: 'text/css; charset=utf-8', also: 'text/javascript; charset=utf-8' },
   inputs: () => ({ params: z.object({ file: z.string().meta({ description: 'As the page names it' }) }) }),
 };
+
+/** The web console (decision 10.16). Its pages hold no datum: what they show is asked for with a session. */
+export const CONSOLE_DOOR: DescribedOperation = {
+  id: 'console.door',
+  method: 'GET',
+  path: '/console',
+  scope: 'none',
+  summary: 'Leads to `/console/`.',
+  annotations: READS,
+  output: { status: 302 },
+  inputs: () => ({}),
+};
+
+export const CONSOLE_START: DescribedOperation = {
+  id: 'console.start',
+  method: 'GET',
+  path: '/console/',
+  scope: 'none',
+  summary: 'The web console; not there with `GW_CONSOLE_ENABLED=false`.',
+  annotations: READS,
+  errors: ['not_found'],
+  output: { status: 200, contentType: 'text/html; charset=utf-8' },
+  inputs: () => ({}),
+};
+
+export const CONSOLE_PAGE: DescribedOperation = {
+  id: 'console.page',
+  method: 'GET',
+  path: '/console/{page}',
+  scope: 'none',
+  summary: 'A page of the web console, such as `calls`: what it shows is in its query.',
+  annotations: READS,
+  errors: ['not_found'],
+  output: { status: 200, contentType: 'text/html; charset=utf-8' },
+  inputs: () => ({ params: z.object({ page: z.string().meta({ description: 'Such as calls, approvals, spend, domains' }) }) }),
+};
+
+/** Its scripts and styles, by names that change with what is inside. */
+export const CONSOLE_FILES: DescribedOperation = {
+  id: 'console.files',
+  method: 'GET',
+  path: '/console/assets/{file}',
+  scope: 'none',
+  summary: 'Scripts and styles of the web console.',
+  annotations: READS,
+  errors: ['not_found'],
+  output: { status: 200, contentType: 'text/javascript; charset=utf-8', also: 'text/css; charset=utf-8' },
+  inputs: () => ({ params: z.object({ file: z.string().meta({ description: 'As the page names it' }) }) }),
+};

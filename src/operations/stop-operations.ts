@@ -66,7 +66,7 @@ const resumeOf = <S extends ReturnType<typeof orgScope> | ReturnType<typeof anyS
 const resumeAny = (ground: Ground) => resumeOf(anyScope(ground));
 const resumeOwn = (ground: Ground) => resumeOf(orgScope(ground));
 
-const STOP = z.object({
+export const STOP = z.object({
   stop_id: z.string(),
   org_id: z.string().optional().meta({ description: 'That of the scope; absent where it names none' }),
   scope: z.object({

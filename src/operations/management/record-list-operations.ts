@@ -94,7 +94,7 @@ function listQuery(services: OperationServices) {
 }
 
 /** What a list shows of a record. */
-const LISTED_RECORD = RECORD.extend({
+export const LISTED_RECORD = RECORD.extend({
   record_hash: z.string().meta({ description: 'Hex SHA-256 of the whole record without this member, as canonical JSON' }),
   shortened: z.literal(true).optional().meta({
     description: 'policy_trace.attributes is left out, so that record_hash cannot be recomputed from this; absent: it is the whole record',
@@ -239,7 +239,7 @@ function decisionsFor(asked: RecordedDecision): readonly string[] {
  * Without the observed values of policy fields, which a list of hundreds has no use for: what lacks them is marked, so
  * that nobody takes it for the record (decision 7.13).
  */
-function listed(stored: StoredRecord) {
+export function listed(stored: StoredRecord) {
   const record = whole(stored);
   if (record.policy_trace?.attributes === undefined) return { ...record };
   const { attributes: _observed, ...trace } = record.policy_trace;

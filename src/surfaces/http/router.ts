@@ -200,8 +200,11 @@ function utf8In(bytes: Uint8Array): string {
   }
 }
 
-/** What a Location can be that says one thing to all: a path of this origin, or an address of another by TLS. */
-const LOCATION = /^(?:\/(?![/\\])|https:\/\/)[\x21-\x7e]*$/;
+/**
+ * What a Location can be that says one thing to all: a path of this origin, a folder beside what was asked for (which
+ * holds below a path of a proxy, too), or an address of another by TLS.
+ */
+const LOCATION = /^(?:\/(?![/\\])|[a-z]+\/(?![/\\])|https:\/\/)[\x21-\x7e]*$/;
 
 /** @throws TypeError for a Location or a cookie that no answer can have: a mistake in the program */
 function headersOf({ headers = [], cookies = [], redirect, cache = 'no-store' }: RouteAnswer): string[] {

@@ -1,0 +1,90 @@
+import { signal } from '@preact/signals';
+import type { Operations } from '../../../build/operations.d.ts';
+import { place, ROOT } from './place.ts';
+
+export type { Operations };
+/** An operation by its method and path. */
+export type Asked = keyof Operations;
+export type Answer<N extends Asked> = Operations[N]['answer'];
+/** One element of an answer that is a page of a list. */
+export type Item<N extends Asked> = Answer<N> extends { readonly data: readonly (infer T)[] } ? T : never;
+
+type Part<N extends Asked, M extends string> = Operations[N] extends Readonly<Record<M, infer T>> ? T : undefined;
+export interface Given<N extends Asked> {
+  readonly params?: Part<N, 'params'>;
+  readonly query?: Part<N, 'query'>;
+  readonly body?: Part<N, 'body'>;
+}
+
+/** A refusal, or what became of a question that nobody answered. */
+export class Refusal extends Error {
+  /** HTTP status; 0: nothing came. */
+  readonly status: number;
+  readonly code: string;
+  readonly details: readonly { readonly path: string; readonly message: string }[];
+
+  constructor(status: number, code: string, message: string, details: Refusal['details'] = []) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** Counts sessions that were found to be over: whoever watches it asks for another sign-in. */
+export const sessionOver = signal(0);
+/** The org for which the holder of the admin token asks; undefined: that of the gateway. */
+export const askedOrg = (): string | undefined => place.value.query.get('org') ?? undefined;
+
+/** Asks an operation. @throws Refusal, or an `AbortError` when `signal` ended it */
+export async function ask<N extends Asked>(name: N, given: Given<N> = {}, signal?: AbortSignal): Promise<Answer<N>> {
+  const [method = '', path = ''] = name.split(' ');
+  const response = await sent(urlOf(name, given), {
+    method,
+    headers: headersOf(given.body !== undefined),
+    ...(given.body === undefined ? {} : { body: JSON.stringify(given.body) }),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  if (response.status === 204) return undefined as Answer<N>;
+  if (response.ok) return (await response.json()) as Answer<N>;
+  const refusal = await refusalOf(response);
+  if (refusal.status === 401 && !path.startsWith('/v1/console/sessions')) sessionOver.value += 1;
+  throw refusal;
+}
+
+/** The address of a read that a link leads to, such as a file for a spreadsheet. */
+export function urlOf<N extends Asked>(name: N, { params, query }: Given<N>): string {
+  const path = name.slice(name.indexOf(' ') + 1);
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String((params as Record<string, unknown>)[name])));
+  const url = new URL(filled.slice(1), ROOT);
+  for (const [member, value] of Object.entries((query as Record<string, unknown> | undefined) ?? {}))
+    if (value !== undefined && value !== '') url.searchParams.set(member, String(value));
+  return url.href;
+}
+
+async function sent(url: string, request: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, { ...request, credentials: 'same-origin' });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw new Refusal(0, 'no_answer', 'The gateway does not answer.');
+  }
+}
+
+function headersOf(hasBody: boolean): Record<string, string> {
+  const org = askedOrg();
+  return {
+    Accept: 'application/json',
+    // No form of another page can send it.
+    'GW-Console': '1',
+    ...(org === undefined ? {} : { 'GW-Org': org }),
+    ...(hasBody ? { 'Content-Type': 'application/json' } : {}),
+  };
+}
+
+async function refusalOf(response: Response): Promise<Refusal> {
+  const { status } = response;
+  const body = (await response.json().catch(() => undefined)) as { readonly error?: Partial<Refusal> } | undefined;
+  const { code = 'error', message = `The gateway answered ${status}.`, details } = body?.error ?? {};
+  return new Refusal(status, code, message, details);
+}

@@ -1,0 +1,277 @@
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { ask, type Item, Refusal } from '../kit/ask.ts';
+import { ago, bytes, longTime, money, span } from '../kit/format.ts';
+import { useKeys } from '../kit/keyboard.ts';
+import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
+import { may } from '../kit/session.ts';
+import { useAsk } from '../kit/use-ask.ts';
+import { waiting } from '../kit/waiting.ts';
+import { Decision } from '../pieces/decision.tsx';
+import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
+import { WORDS } from '../words.ts';
+
+const W = WORDS.approvals;
+const EVERY_MS = 3_000;
+export type Approval = Item<'GET /mgmt/v1/approvals'>;
+
+/** What exactly am I letting through, who asks, what does it cost, what happens if I say yes? */
+export function ApprovalsPage(): JSX.Element {
+  const { query } = place.value;
+  const { answer, refusal, again } = useAsk('GET /mgmt/v1/approvals', { query: { limit: 100 } }, EVERY_MS);
+  const now = useSeconds();
+  const all = answer?.data.toSorted((a, b) => urgencyOf(a, now) - urgencyOf(b, now));
+  const waits = all?.filter(({ status }) => status === 'pending').length ?? 0;
+  useEffect(() => {
+    if (all) waiting.value = waits;
+  }, [all, waits]);
+  const asked = query.get('approval');
+  const chosen = all?.find(({ approval_id: id }) => id === asked) ?? (asked === null ? all?.[0] : undefined);
+  const step = (by: number): void => {
+    const next = all?.[(chosen === undefined ? -1 : all.indexOf(chosen)) + by];
+    if (next) go(hrefWith({ approval: next.approval_id }), true);
+  };
+  useKeys({ j: () => step(1), k: () => step(-1) });
+  return (
+    <>
+      <div class="top">
+        <h1>{W.title}</h1>
+        <p>{all && W.wait(waits)}</p>
+      </div>
+      {refusal && <Problem refusal={refusal} again={again} />}
+      {!all && !refusal && (
+        <div class="card">
+          <Skeleton />
+        </div>
+      )}
+      {all?.length === 0 && (
+        <div class="card">
+          <Empty title={W.none}>{W.noneHint}</Empty>
+        </div>
+      )}
+      {all && all.length > 0 && (
+        <div class="grid two">
+          {chosen ? <ApprovalCard key={chosen.approval_id} approval={chosen} now={now} again={again} /> : <Empty title={W.choose} />}
+          <section class="card">
+            <header>
+              <h2>{W.next}</h2>
+            </header>
+            <ul class="list">
+              {all.map((approval) => (
+                <li key={approval.approval_id}>
+                  <a
+                    class="row"
+                    href={hrefWith({ approval: approval.approval_id })}
+                    data-stays=""
+                    aria-current={approval === chosen ? 'true' : undefined}
+                  >
+                    <Decision of={approval.status} {...(approval.status === 'pending' ? { words: span(leftOf(approval, now)) } : {})} />
+                    <div>
+                      {`${whoAsks(approval)}: ${whatOf(approval)}`}
+                      <div class="note">{noteOf(approval)}</div>
+                    </div>
+                  </a>
+                </li>
+              ))}
+            </ul>
+          </section>
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Held ones first, then those that end soonest; behind them what is decided, the newest first. */
+function urgencyOf(approval: Approval, now: number): number {
+  if (approval.status !== 'pending') return 1e15 - Date.parse(approval.decided_at ?? approval.created_at);
+  return leftOf(approval, now) - (approval.held ? 1e12 : 0);
+}
+
+/** Milliseconds. */
+export function leftOf({ held, expires_at: end }: Approval, now: number): number {
+  return Math.max(0, Date.parse(held?.until ?? end) - now);
+}
+
+export function whoAsks({ workload_id: workload, caller_id: caller, principal_id: person }: Approval): string {
+  return [caller ?? workload, person].filter((part) => part !== undefined && part !== '').join(' for ');
+}
+
+export function whatOf({ action }: Approval): string {
+  return action.model ?? `${action.method} ${action.target_host}`;
+}
+
+function noteOf({ status, estimated_cost_usd: cost, decided_by: by, decided_at: at, executed_at: sent }: Approval): string {
+  if (status === 'pending') return cost === undefined ? '' : WORDS.now.estimated(money(cost));
+  if (status === 'expired' || status === 'withdrawn') return W.ended[status];
+  return `${W.decided(status, by ?? '', at === null ? '' : ago(at))}${sent === undefined ? '' : `. ${W.executed}`}`;
+}
+
+function ApprovalCard({ approval, now, again }: { readonly approval: Approval; readonly now: number; readonly again: () => void }): JSX.Element {
+  const { status, held } = approval;
+  const left = span(leftOf(approval, now));
+  return (
+    <section class="card" aria-label={W.asks(whoAsks(approval), whatOf(approval))}>
+      <header>
+        <Decision of={status} {...(status === 'pending' ? { words: held ? W.heldFor(left) : W.left(left) } : {})} />
+        <h2>{W.asks(whoAsks(approval), whatOf(approval))}</h2>
+      </header>
+      <div class="pad">
+        <p class="consequence">{status === 'pending' ? consequenceOf(approval) : noteOf(approval)}</p>
+        <ApprovalFacts approval={approval} />
+      </div>
+      {status === 'pending' &&
+        (may('decide') ? <Decide approval={approval} again={again} /> : <div class="decide note">{W.readOnly}</div>)}
+    </section>
+  );
+}
+
+/** What a yes does, before anybody says it. */
+function consequenceOf(approval: Approval): string {
+  const { held, action, estimated_cost_usd: cost } = approval;
+  const parts = [held ? W.yesHeld(action.target_host) : W.yesLater(action.target_host)];
+  if (cost !== undefined) parts.push(W.mayCost(money(cost)));
+  const missing = missingOf(approval);
+  if (missing > 1) parts.push(W.stillNeeds(missing - 1));
+  return parts.join(' ');
+}
+
+function missingOf({ needs, decisions }: Approval): number {
+  const wanted = needs?.reduce((sum, { required }) => Math.max(sum, required), 1) ?? 1;
+  return wanted - (decisions?.filter(({ status }) => status === 'approved').length ?? 0);
+}
+
+function ApprovalFacts({ approval }: { readonly approval: Approval }): JSX.Element {
+  const { action, attribution, decisions = [], needs } = approval;
+  const F = W.facts;
+  const sizes = Object.entries(action.param_sizes)
+    .map(([name, size]) => `${name} ${bytes(Number(size))}`)
+    .join(', ');
+  const belongs = [
+    attribution.project_id,
+    attribution.customer_id,
+    attribution.account_id,
+    ...Object.entries(attribution.labels ?? {}).map(([key, value]) => `${key}=${value}`),
+  ].filter((part) => part !== undefined);
+  return (
+    <dl class="kv">
+      <dt>{F.who}</dt>
+      <dd>{[whoAsks(approval), approval.caller_ip].filter((part) => part !== undefined).join(', ')}</dd>
+      <dt>{F.why}</dt>
+      <dd>
+        {approval.rule_ids.map((rule) => (
+          <code key={rule}>{rule} </code>
+        ))}
+        {approval.reason}
+      </dd>
+      {belongs.length > 0 && (
+        <>
+          <dt>{F.what}</dt>
+          <dd>{belongs.join(', ')}</dd>
+        </>
+      )}
+      <dt>{F.request}</dt>
+      <dd class="mono">
+        {[`${action.method} ${action.target_host}${action.target_path}`, action.model, action.stream ? 'stream' : undefined]
+          .filter((part) => part !== undefined)
+          .join(' · ')}
+      </dd>
+      <dt>{F.content}</dt>
+      <dd>{W.noContent(sizes)}</dd>
+      {(needs !== undefined || decisions.length > 0) && (
+        <>
+          <dt>{F.people}</dt>
+          <dd>
+            {needs?.map(({ required, group }) => `${required}${group === undefined ? '' : ` of ${group}`}`).join(', ')}{' '}
+            {decisions.length === 0 ? W.nobodyYet : decisions.map((one) => `${one.status}: ${W.saidSo(one.decided_by, ago(one.decided_at))}`).join('; ')}
+          </dd>
+        </>
+      )}
+      <dt>{F.until}</dt>
+      <dd>{longTime(approval.held?.until ?? approval.expires_at)}</dd>
+      <dt>{F.record}</dt>
+      <dd>
+        <a href={hrefOf('calls', { org: place.value.query.get('org') ?? undefined, range: '30d', call: approval.record_id })}>
+          <span class="mono">{approval.record_id}</span>
+        </a>
+      </dd>
+    </dl>
+  );
+}
+
+/** A letter chooses, Enter confirms the sentence: no single key decides. */
+function Decide({ approval, again }: { readonly approval: Approval; readonly again: () => void }): JSX.Element {
+  const [choice, setChoice] = useState<'approve' | 'deny'>();
+  const [reason, setReason] = useState('');
+  const [refusal, setRefusal] = useState<Refusal>();
+  const [isAsked, setAsked] = useState(false);
+  const choose = (chosen: typeof choice) => (): void => setChoice(chosen);
+  const confirm = async (): Promise<void> => {
+    if (choice === undefined || isAsked) return;
+    setAsked(true);
+    try {
+      await ask(`POST /mgmt/v1/approvals/{id}/${choice}`, {
+        params: { id: approval.approval_id },
+        body: reason.trim() === '' ? {} : { reason: reason.trim() },
+      });
+      setRefusal(undefined);
+    } catch (error) {
+      setRefusal(error instanceof Refusal ? error : new Refusal(0, 'error', String(error)));
+    }
+    setChoice(undefined);
+    setAsked(false);
+    again();
+  };
+  const Enter: Readonly<Record<string, () => void>> = choice === undefined ? {} : { Enter: () => void confirm() };
+  useKeys({ a: choose('approve'), d: choose('deny'), Escape: choose(undefined), ...Enter });
+  return (
+    <>
+      {refusal && <Problem refusal={refusal} />}
+      <div class="decide">
+        {choice === undefined ? (
+          <>
+            <button type="button" class="btn primary" onClick={choose('approve')}>
+              {W.approve} <kbd aria-hidden="true">a</kbd>
+            </button>
+            <button type="button" class="btn danger" onClick={choose('deny')}>
+              {W.deny} <kbd aria-hidden="true">d</kbd>
+            </button>
+            <input
+              class="field"
+              aria-label={W.reason}
+              placeholder={W.reason}
+              maxLength={256}
+              value={reason}
+              onInput={(event) => setReason(event.currentTarget.value)}
+            />
+          </>
+        ) : (
+          <>
+            <div role="status">{choice === 'approve' ? W.thenYes(consequenceOf(approval)) : W.thenNo}</div>
+            <button
+              type="button"
+              class={`btn primary${choice === 'deny' ? ' danger' : ''}`}
+              disabled={isAsked}
+              ref={(button) => button?.focus()}
+              onClick={() => void confirm()}
+            >
+              {choice === 'approve' ? W.confirmYes : W.confirmNo} <kbd aria-hidden="true">Enter</kbd>
+            </button>
+            <button type="button" class="btn quiet" onClick={choose(undefined)}>
+              {WORDS.cancel}
+            </button>
+          </>
+        )}
+      </div>
+    </>
+  );
+}
+
+/** The time, each second: what is left of it is shown. */
+function useSeconds(): number {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}

@@ -1,0 +1,135 @@
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { go, hrefWith } from '../kit/place.ts';
+import { WORDS } from '../words.ts';
+
+const W = WORDS.calls;
+const HOUR_MS = 3_600_000;
+
+/** How far back, by the value of `range` in the address. */
+export const RANGES = { '1h': HOUR_MS, '6h': 6 * HOUR_MS, '24h': 24 * HOUR_MS, '7d': 7 * 24 * HOUR_MS, '30d': 30 * 24 * HOUR_MS } as const;
+type Range = keyof typeof RANGES;
+const USUAL: Range = '24h';
+
+export function rangeOf(query: URLSearchParams): { readonly name: Range; readonly ms: number; readonly word: string } {
+  const asked = query.get('range') as Range | null;
+  const name = asked !== null && Object.hasOwn(RANGES, asked) ? asked : USUAL;
+  return { name, ms: RANGES[name], word: WORDS.ranges[name] };
+}
+
+/** Filters of which the values are known; every other one is a text. */
+const CHOICES: Readonly<Partial<Record<string, Readonly<Record<string, string>>>>> = {
+  decision: {
+    allow: WORDS.decisions.allow,
+    downgrade: WORDS.decisions.downgrade,
+    deny: WORDS.decisions.deny,
+    rate_limit: WORDS.decisions.rate_limit,
+    require_approval: WORDS.decisions.require_approval,
+    require_attribution: WORDS.decisions.require_attribution,
+    quarantine: WORDS.decisions.quarantine,
+    error: WORDS.decisions.error,
+  },
+  traffic_class: { developer: 'developer', ambient: 'ambient' },
+  connection_type: { direct_api: 'API', sdk_redirect: 'base URL', connect_proxy: 'HTTPS_PROXY' },
+  cost_doubt: W.doubts,
+  stream_outcome: { complete: 'complete', aborted: 'aborted', error: 'error' },
+  record_tier: { action: 'action', connection: 'connection', usage: 'usage' },
+};
+
+const FIRST = ['decision', 'workload_id', 'model', 'provider', 'project', 'min_cost_usd'] as const;
+const OTHERS = [
+  'caller_id',
+  'connection_type',
+  'traffic_class',
+  'target_host',
+  'reason_code',
+  'cost_doubt',
+  'stream_outcome',
+  'customer',
+  'account',
+  'label_key',
+  'label_value',
+  'caller_ip',
+  'credential_id',
+  'api_key_id',
+  'node',
+  'record_tier',
+  'action_type',
+] as const;
+
+/** Every filter of the list of records, by the name that it has there and in the address. */
+export const FILTERS = [...FIRST, ...OTHERS] as const;
+
+export function CallFilters({ query }: { readonly query: URLSearchParams }): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const shown = FILTERS.filter((name) => isOpen || (FIRST as readonly string[]).includes(name) || query.has(name));
+  const hasAny = FILTERS.some((name) => query.has(name));
+  return (
+    <div class="chips">
+      <span class="chip">
+        <label>
+          {W.filters.range}{' '}
+          <select value={rangeOf(query).name} onChange={(event) => set('range', event.currentTarget.value)}>
+            {Object.keys(RANGES).map((name) => (
+              <option key={name} value={name}>
+                {WORDS.ranges[name as Range]}
+              </option>
+            ))}
+          </select>
+        </label>
+      </span>
+      {shown.map((name) => (
+        <Filter key={name} name={name} value={query.get(name) ?? ''} />
+      ))}
+      <button type="button" class="chip" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        {isOpen ? W.fewer : W.more}
+      </button>
+      {hasAny && (
+        <a class="btn quiet" href={hrefWith(Object.fromEntries([...FILTERS, 'cursor', 'call'].map((name) => [name, undefined])))}>
+          {W.clear}
+        </a>
+      )}
+    </div>
+  );
+}
+
+function Filter({ name, value }: { readonly name: (typeof FILTERS)[number]; readonly value: string }): JSX.Element {
+  const choices = CHOICES[name];
+  const word = W.filters[name];
+  return (
+    <span class={value === '' ? 'chip' : 'chip on'}>
+      <label>
+        {word}{' '}
+        {choices === undefined ? (
+          <input
+            defaultValue={value}
+            key={value}
+            placeholder={W.any}
+            spellcheck={false}
+            autocomplete="off"
+            onChange={(event) => set(name, event.currentTarget.value.trim())}
+          />
+        ) : (
+          <select value={value} onChange={(event) => set(name, event.currentTarget.value)}>
+            <option value="">{W.any}</option>
+            {Object.entries(choices).map(([choice, text]) => (
+              <option key={choice} value={choice}>
+                {text}
+              </option>
+            ))}
+          </select>
+        )}
+      </label>
+      {value !== '' && (
+        <button type="button" aria-label={W.remove(word)} onClick={() => set(name, '')}>
+          ✕
+        </button>
+      )}
+    </span>
+  );
+}
+
+/** Another filter is another list: it begins at its beginning. */
+function set(name: string, value: string): void {
+  go(hrefWith({ [name]: value === '' ? undefined : value, cursor: undefined, call: undefined }));
+}

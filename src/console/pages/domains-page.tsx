@@ -1,0 +1,166 @@
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import type { Given, Item } from '../kit/ask.ts';
+import { ago, count, longTime } from '../kit/format.ts';
+import { hrefOf, hrefWith, place } from '../kit/place.ts';
+import { useAsk } from '../kit/use-ask.ts';
+import { CopyButton } from '../pieces/copy.tsx';
+import { Sheet } from '../pieces/sheet.tsx';
+import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
+import { WORDS } from '../words.ts';
+
+const W = WORDS.domains;
+const ASKED = 'GET /mgmt/v1/discovery/domains';
+type Domain = Item<typeof ASKED>;
+type Preset = keyof typeof W.presets;
+const PRESETS: Readonly<Record<Preset, Given<typeof ASKED>['query']>> = {
+  unmanaged: { managed: false },
+  managed: { managed: true },
+  all: {},
+  everything: { show: 'all' },
+};
+const ROWS = 100;
+
+/** Which AI is used that nobody manages, by whom, since when? */
+export function DomainsPage(): JSX.Element {
+  const { query } = place.value;
+  const [rule, setRule] = useState<string>();
+  const asked = query.get('show');
+  const preset = asked !== null && Object.hasOwn(PRESETS, asked) ? (asked as Preset) : 'unmanaged';
+  const given = { query: { ...PRESETS[preset], limit: ROWS, cursor: query.get('cursor') ?? undefined } } as Given<typeof ASKED>;
+  const { answer, refusal, again } = useAsk(ASKED, given);
+  return (
+    <>
+      <div class="top">
+        <h1>{W.title}</h1>
+        <p>{W.sub}</p>
+      </div>
+      <div class="chips">
+        {Object.entries(W.presets).map(([name, word]) => (
+          <a
+            class={name === preset ? 'chip on' : 'chip'}
+            key={name}
+            href={hrefWith({ show: name, cursor: undefined })}
+            aria-current={name === preset ? 'true' : undefined}
+          >
+            {word}
+          </a>
+        ))}
+      </div>
+      {refusal && <Problem refusal={refusal} again={again} />}
+      <section class="card">
+        {!answer && !refusal && <Skeleton />}
+        {answer?.data.length === 0 && <Empty title={preset === 'unmanaged' ? W.noneUnmanaged : W.none}>{W.noneHint}</Empty>}
+        {answer && answer.data.length > 0 && <Domains domains={answer.data} draft={setRule} />}
+        {answer?.has_more && (
+          <div class="pages-line">
+            <span class="right" />
+            <a class="btn" href={hrefWith({ cursor: answer.next_cursor ?? undefined })}>
+              {WORDS.calls.older}
+            </a>
+          </div>
+        )}
+      </section>
+      {rule !== undefined && <RuleSheet domain={rule} close={() => setRule(undefined)} />}
+    </>
+  );
+}
+
+function Domains({ domains, draft }: { readonly domains: readonly Domain[]; readonly draft: (domain: string) => void }): JSX.Element {
+  const C = W.columns;
+  return (
+    <table>
+      <caption class="seen-by-readers">{W.caption}</caption>
+      <thead>
+        <tr>
+          <th scope="col">{C.domain}</th>
+          <th scope="col" class="hide-s">
+            {C.vendor}
+          </th>
+          <th scope="col">{C.state}</th>
+          <th scope="col" class="hide-s">
+            {C.who}
+          </th>
+          <th scope="col" class="num">
+            {C.hits}
+          </th>
+          <th scope="col" class="hide-m hide-s">
+            {C.first}
+          </th>
+          <th scope="col" class="hide-s">
+            {C.last}
+          </th>
+          <th scope="col">
+            <span class="seen-by-readers">{W.rule}</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {domains.map((domain) => (
+          <tr key={domain.domain}>
+            <th scope="row" class="mono cut" title={domain.domain}>
+              <a href={hrefOf('calls', { org: place.value.query.get('org') ?? undefined, range: '30d', target_host: domain.domain })}>{domain.domain}</a>
+            </th>
+            <td class="hide-s sec">{domain.vendor ?? (domain.looks_like === undefined ? WORDS.none : W.looksLike(domain.looks_like))}</td>
+            <td>
+              <State domain={domain} />
+            </td>
+            <td class="hide-s cut">{whoGoes(domain)}</td>
+            <td class="num">{count(domain.hits)}</td>
+            <td class="hide-m hide-s sec" title={longTime(domain.first_seen)}>
+              {ago(domain.first_seen)}
+            </td>
+            <td class="hide-s sec" title={longTime(domain.last_seen)}>
+              {ago(domain.last_seen)}
+            </td>
+            <td class="num">
+              <button type="button" class="btn" onClick={() => draft(domain.domain)} aria-label={W.ruleTitle(domain.domain)}>
+                {W.rule}
+              </button>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function State({ domain }: { readonly domain: Domain }): JSX.Element {
+  const isAi = domain.vendor !== undefined || domain.looks_like !== undefined || domain.managed;
+  const [tone, sign, word] = domain.managed ? ['allow', '✓', W.managed] : isAi ? ['wait', '!', W.unmanaged] : ['error', '·', W.other];
+  return (
+    <span class={`badge ${tone}`}>
+      <i aria-hidden="true">{sign}</i>
+      {word}
+    </span>
+  );
+}
+
+export function whoGoes({ workloads }: Pick<Domain, 'workloads'>): string {
+  const MOST = 2;
+  const names = workloads.slice(0, MOST).map(({ workload_id: id }) => id ?? W.several);
+  return names.join(', ') + (workloads.length > MOST ? ` ${W.more(workloads.length - MOST)}` : '');
+}
+
+/** A rule that can be put into a bundle; nothing is changed by looking at it. */
+function RuleSheet({ domain, close }: { readonly domain: string; readonly close: () => void }): JSX.Element {
+  const text = `targets:
+  - id: ${domain.replace(/[^A-Za-z0-9]+/g, '-')}
+    when: {field: context.action.target_host, equals: ${JSON.stringify(domain)}}
+    effect: {decision: deny, reason: "ask the platform team before you use this"}
+`;
+  return (
+    <Sheet title={W.ruleTitle(domain)} close={close}>
+      <div class="body">
+        <p class="note">{W.ruleHint}</p>
+        <pre class="command">{text}</pre>
+        <div class="actions">
+          <CopyButton text={() => text}>{WORDS.domains.rule}</CopyButton>
+          <button type="button" class="btn" onClick={close}>
+            {WORDS.call.close}
+          </button>
+        </div>
+      </div>
+    </Sheet>
+  );
+}

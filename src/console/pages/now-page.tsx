@@ -1,0 +1,278 @@
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import type { Answer } from '../kit/ask.ts';
+import { ago, count, hourAndMinute, money, percentOf, share, span, zone } from '../kit/format.ts';
+import { useKeys } from '../kit/keyboard.ts';
+import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
+import { type CallRecord, recordOf } from '../kit/record.ts';
+import { useAsk } from '../kit/use-ask.ts';
+import { waiting } from '../kit/waiting.ts';
+import { Bar } from '../pieces/bar.tsx';
+import { CallsTable } from '../pieces/calls-table.tsx';
+import { Chart, type ChartFacts, Legend } from '../pieces/chart.tsx';
+import { Decision } from '../pieces/decision.tsx';
+import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
+import { Tile } from '../pieces/tile.tsx';
+import { WORDS } from '../words.ts';
+import { leftOf, whatOf, whoAsks } from './approvals-page.tsx';
+import { whoGoes } from './domains-page.tsx';
+
+const W = WORDS.now;
+const EVERY_MS = 5_000;
+type Overview = Answer<'GET /mgmt/v1/overview'>;
+const WINDOWS = ['1h', '6h', '24h'] as const;
+type Window = (typeof WINDOWS)[number];
+const WINDOW_MINUTES: Readonly<Record<Window, number>> = { '1h': 60, '6h': 360, '24h': 1440 };
+const PERMITTING = ['allow', 'downgrade'];
+
+/** Is it working, and does anybody wait for me? */
+export function NowPage(): JSX.Element {
+  const asked = place.value.query.get('range') as Window | null;
+  const window = asked !== null && WINDOWS.includes(asked) ? asked : '24h';
+  const { answer, refusal, again } = useAsk('GET /mgmt/v1/overview', { query: { window, tz: zone() } }, EVERY_MS);
+  useEffect(() => {
+    if (answer) waiting.value = answer.waiting.approvals.length;
+  }, [answer]);
+  return (
+    <>
+      <div class="top">
+        <h1>{WORDS.nav.now}</h1>
+        {answer ? <State now={answer} /> : <p>{W.question}</p>}
+        <span class="right">
+          <span class="select">
+            <select aria-label={WORDS.rangeLabel} value={window} onChange={(event) => go(hrefWith({ range: event.currentTarget.value }))}>
+              {WINDOWS.map((name) => (
+                <option key={name} value={name}>
+                  {WORDS.ranges[name]}
+                </option>
+              ))}
+            </select>
+          </span>
+        </span>
+      </div>
+      {refusal && <Problem refusal={refusal} again={again} />}
+      {!answer && !refusal && <Skeleton />}
+      {answer && (
+        <>
+          <Tiles now={answer} window={window} />
+          <div class="grid now">
+            <Calls now={answer} />
+            <Waits now={answer} />
+          </div>
+          <Latest now={answer} />
+        </>
+      )}
+    </>
+  );
+}
+
+function State({ now }: { readonly now: Overview }): JSX.Element {
+  const { health, stops } = now;
+  const last = now.latest[0];
+  const isWorking = health.status === 'ok' && stops.length === 0;
+  const parts = [
+    W.nodes(now.nodes),
+    W.policy(health.bundle_id, health.bundle_version),
+    last === undefined ? W.noCall : W.lastCall(ago(last.created_at, Date.parse(now.at))),
+  ];
+  return (
+    <p>
+      <span class={isWorking ? 'dot' : 'dot w'} />
+      {stops.length > 0 ? WORDS.stop.stopped : health.status === 'ok' ? W.working : W.starting} {`${parts.join(', ')}.`}
+    </p>
+  );
+}
+
+function Tiles({ now, window }: { readonly now: Overview; readonly window: Window }): JSX.Element {
+  const all = now.decisions.reduce((sum, { count: calls }) => sum + calls, 0);
+  const refusing = now.decisions.filter(({ decision }) => !PERMITTING.includes(decision)).toSorted((a, b) => b.count - a.count);
+  const refused = refusing.reduce((sum, { count: calls }) => sum + calls, 0);
+  const [most] = refusing;
+  const { today } = now;
+  const { cap } = today;
+  const used = cap && percentOf(cap.spent_usd, cap.effective_limit_usd);
+  const [noUsage = 0, atDefault = 0] = [today.total_requests_without_usage, today.total_requests_priced_by_default];
+  const perMinute = all / WINDOW_MINUTES[window];
+  const org = place.value.query.get('org') ?? undefined;
+  return (
+    <div class="grid tiles">
+      <Tile name={W.calls} value={count(all)}>
+        {W.perMinute(count(Math.round(perMinute * 10) / 10))}
+      </Tile>
+      <Tile name={W.refused} value={share(refused, all)} unit={W.refusedOf(count(refused), count(all))}>
+        {most === undefined ? (
+          W.noneRefused
+        ) : (
+          <a class="link" href={hrefOf('calls', { org, range: window, decision: most.decision })}>
+            {W.mostBy(WORDS.decisions[most.decision], count(most.count))}
+          </a>
+        )}
+      </Tile>
+      <Tile name={W.spendToday} value={money(today.cost_usd)} unit={cap ? W.ofLimit(money(cap.effective_limit_usd)) : undefined}>
+        {cap && used !== undefined && <Bar used={used} label={W.capBar(`${Math.round(used)} %`)} />}
+        {today.forecast.forecast_usd === null ? W.tooEarly : W.forecast(money(today.forecast.forecast_usd))}
+      </Tile>
+      <Tile name={W.notCertain} value={count(noUsage)} unit={W.withoutUsage}>
+        {noUsage + atDefault === 0 ? (
+          W.allCertain
+        ) : (
+          <a class="link" href={hrefOf('calls', { org, range: '24h', cost_doubt: 'any' })}>
+            {W.defaultPrice(count(atDefault))}
+          </a>
+        )}
+      </Tile>
+    </div>
+  );
+}
+
+function Calls({ now }: { readonly now: Overview }): JSX.Element {
+  const facts: ChartFacts = {
+    label: W.over,
+    kind: 'area',
+    times: now.buckets.map(({ time }) => Date.parse(time) / 1000),
+    series: [
+      { name: W.allowed, colour: '--allow', values: now.buckets.map(({ allow_count: calls }) => calls) },
+      { name: W.refusedSeries, colour: '--deny', values: now.buckets.map(({ deny_count: calls }) => calls) },
+    ],
+    timeText: (seconds) => hourAndMinute(seconds * 1000),
+    valueText: (value) => (Number.isInteger(value) ? count(value) : ''),
+    timeName: W.time,
+  };
+  return (
+    <section class="card">
+      <header>
+        <h2>{W.over}</h2>
+        <span class="more">
+          <Legend series={facts.series} />
+        </span>
+      </header>
+      <Chart {...facts} />
+    </section>
+  );
+}
+
+/** What somebody has to look at, what waits on an open connection first. */
+function Waits({ now }: { readonly now: Overview }): JSX.Element {
+  const org = place.value.query.get('org') ?? undefined;
+  const at = Date.parse(now.at);
+  const rows: { readonly key: string; readonly href: string | undefined; readonly sign: JSX.Element; readonly what: string; readonly note: string }[] = [
+    ...now.stops.map((stop) => ({ key: stop.stop_id, href: undefined, sign: <Dot bad />, what: WORDS.stop.stopped, note: stop.reason })),
+    ...now.waiting.approvals.map((approval) => ({
+      key: approval.approval_id,
+      href: hrefOf('approvals', { org, approval: approval.approval_id }),
+      sign: <Decision of="pending" words={span(leftOf(approval, at))} />,
+      what: W.wants(whoAsks(approval)) + whatOf(approval),
+      note: [
+        approval.estimated_cost_usd === undefined ? undefined : W.estimated(money(approval.estimated_cost_usd)),
+        approval.rule_ids[0] === undefined ? undefined : W.byRule(approval.rule_ids[0]),
+      ]
+        .filter((part) => part !== undefined)
+        .join(', '),
+    })),
+    ...now.health.connectors
+      .filter(({ healthy }) => !healthy)
+      .map(({ id }) => ({ key: `connector ${id}`, href: hrefOf('calls', { org, provider: id, decision: 'error' }), sign: <Dot bad />, what: W.providerDown(id), note: '' })),
+    ...(now.waiting.in_quarantine === 0
+      ? []
+      : [
+          {
+            key: 'quarantine',
+            href: hrefOf('calls', { org, decision: 'quarantine' }),
+            sign: <Dot />,
+            what: W.quarantined(count(now.waiting.in_quarantine)),
+            note: '',
+          },
+        ]),
+    ...now.unmanaged_domains.map((domain) => ({
+      key: domain.domain,
+      href: hrefOf('domains', { org }),
+      sign: <Dot />,
+      what: W.unmanaged(domain.domain),
+      note: W.unmanagedSince(whoGoes(domain), ago(domain.first_seen, at)),
+    })),
+    ...now.health.warnings.map(({ code, message }) => ({ key: code, href: undefined, sign: <Dot />, what: message, note: code })),
+  ];
+  return (
+    <section class="card">
+      <header>
+        <h2>{W.waits}</h2>
+        <span class="more">{rows.length}</span>
+      </header>
+      {rows.length === 0 ? (
+        <Empty title={W.nothingWaits}>{W.nothingWaitsHint}</Empty>
+      ) : (
+        <ul class="list">
+          {rows.slice(0, MOST_ROWS).map(({ key, href, sign, what, note }) => {
+            const inner = (
+              <>
+                {sign}
+                <div>
+                  {what}
+                  {note !== '' && <div class="note">{note}</div>}
+                </div>
+              </>
+            );
+            return (
+              <li key={key}>
+                {href === undefined ? (
+                  <div class="row">{inner}</div>
+                ) : (
+                  <a class="row" href={href}>
+                    {inner}
+                    <span class="r dim" aria-hidden="true">
+                      →
+                    </span>
+                  </a>
+                )}
+              </li>
+            );
+          })}
+        </ul>
+      )}
+    </section>
+  );
+}
+const MOST_ROWS = 6;
+
+function Dot({ bad = false }: { readonly bad?: boolean }): JSX.Element {
+  return <span class={bad ? 'dot e' : 'dot w'} />;
+}
+
+/** Rows stay where they are: what is new waits until it is asked for. */
+function Latest({ now }: { readonly now: Overview }): JSX.Element {
+  const [shown, setShown] = useState<readonly CallRecord[]>();
+  const calls = now.latest.map(recordOf);
+  const rows = shown ?? calls;
+  const known = new Set(rows.map(({ record_id: id }) => id));
+  const fresh = calls.filter(({ record_id: id }) => !known.has(id)).length;
+  const isFirst = shown === undefined || shown.length === 0;
+  useEffect(() => {
+    if (isFirst) setShown(calls);
+  }, [isFirst, calls]);
+  const update = (): void => setShown(calls);
+  useKeys({ '.': update });
+  const org = place.value.query.get('org') ?? undefined;
+  return (
+    <section class="card">
+      <header>
+        <h2>{W.latest}</h2>
+        <span class="more">
+          {fresh > 0 && (
+            <button type="button" class="btn quiet" onClick={update}>
+              <kbd aria-hidden="true">.</kbd> {W.fresh(fresh)}
+            </button>
+          )}
+          <a class="link" href={hrefOf('calls', { org })}>
+            {W.allCalls}
+          </a>
+        </span>
+      </header>
+      {rows.length === 0 ? (
+        <Empty title={WORDS.calls.noneAtAll}>{WORDS.calls.noneAtAllHint}</Empty>
+      ) : (
+        <CallsTable calls={rows} hrefOf={({ record_id: call }) => hrefOf('calls', { org, call, range: '7d' })} />
+      )}
+    </section>
+  );
+}
+

@@ -1,0 +1,89 @@
+import type { JSX } from 'preact';
+import { count, longTime, money, shortTime } from '../kit/format.ts';
+import { type CallRecord, modelOf, rulesOf, whoOf } from '../kit/record.ts';
+import { WORDS } from '../words.ts';
+import { Decision } from './decision.tsx';
+
+const C = WORDS.calls.columns;
+
+export interface CallsTableFacts {
+  readonly calls: readonly CallRecord[];
+  readonly hrefOf: (call: CallRecord) => string;
+  readonly chosen?: string | undefined;
+  /** Beside a call there is room for less. */
+  readonly narrow?: boolean;
+}
+
+/** Calls, each row a link: the newest first. */
+export function CallsTable({ calls, hrefOf, chosen, narrow = false }: CallsTableFacts): JSX.Element {
+  return (
+    <table>
+      <caption class="seen-by-readers">{WORDS.calls.caption}</caption>
+      <thead>
+        <tr>
+          <th scope="col">{C.time}</th>
+          <th scope="col">{C.decision}</th>
+          <th scope="col">{C.who}</th>
+          {!narrow && (
+            <th scope="col" class="hide-m hide-s">
+              {C.provider}
+            </th>
+          )}
+          <th scope="col">{C.model}</th>
+          {!narrow && (
+            <th scope="col" class="num hide-s">
+              {C.tokens}
+            </th>
+          )}
+          <th scope="col" class="num hide-s">
+            {C.cost}
+          </th>
+          {!narrow && (
+            <th scope="col" class="hide-m hide-s">
+              {C.why}
+            </th>
+          )}
+        </tr>
+      </thead>
+      <tbody>
+        {calls.map((call) => (
+          <CallRow key={call.record_id} call={call} href={hrefOf(call)} isChosen={call.record_id === chosen} narrow={narrow} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function CallRow({ call, href, isChosen, narrow }: { call: CallRecord; href: string; isChosen: boolean; narrow: boolean }): JSX.Element {
+  const { metering } = call;
+  return (
+    <tr data-chosen={isChosen ? '' : undefined}>
+      <td class="mono sec" title={longTime(call.created_at)}>
+        <a class="cover" href={href} data-stays="" aria-current={isChosen ? 'true' : undefined}>
+          {shortTime(call.created_at)}
+        </a>
+      </td>
+      <td>
+        <a class="cover" href={href} data-stays="" tabIndex={-1} aria-hidden="true">
+          <Decision of={call.decision} />
+        </a>
+      </td>
+      <td class="cut">{whoOf(call)}</td>
+      {!narrow && <td class="hide-m hide-s">{call.provider ?? WORDS.none}</td>}
+      <td class="mono cut" title={modelOf(call)}>
+        {modelOf(call) || call.target_host}
+      </td>
+      {!narrow && (
+        <td class="num sec hide-s">{metering === undefined ? WORDS.none : `${count(metering.tokens_in)} / ${count(metering.tokens_out)}`}</td>
+      )}
+      <td class="num hide-s">{metering === undefined ? WORDS.none : money(metering.cost_usd)}</td>
+      {!narrow && <td class="grow note hide-m hide-s">{whyOf(call)}</td>}
+    </tr>
+  );
+}
+
+/** Why it was not simply allowed. */
+function whyOf(call: CallRecord): string {
+  if (call.decision === 'allow') return call.reason_codes.join(', ');
+  return call.reason ?? (call.reason_codes.join(', ') || rulesOf(call).join(', '));
+}

@@ -1,0 +1,101 @@
+import type { JSX } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import { WORDS } from '../words.ts';
+
+export interface Series {
+  readonly name: string;
+  /** A custom property with its colour: `--c1`. */
+  readonly colour: string;
+  readonly values: readonly number[];
+}
+
+export interface ChartFacts {
+  /** What is shown, for who does not see it. */
+  readonly label: string;
+  /** Seconds since the epoch. */
+  readonly times: readonly number[];
+  /** From the bottom up: they are stacked. */
+  readonly series: readonly Series[];
+  readonly kind: 'area' | 'bars';
+  readonly timeText: (seconds: number) => string;
+  readonly valueText: (value: number) => string;
+  /** What the column of times is called. */
+  readonly timeName: string;
+}
+
+/** A stacked chart with its table: what it shows can be read, too. */
+export function Chart(facts: ChartFacts): JSX.Element {
+  const place = useRef<HTMLDivElement>(null);
+  const key = JSON.stringify([facts.times, facts.series]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for the facts
+  useEffect(() => {
+    const { current } = place;
+    if (current === null) return;
+    let drawn: { readonly close: () => void } | undefined;
+    let isGone = false;
+    void import('./draw-chart.ts').then(({ drawChart }) => {
+      if (!isGone) drawn = drawChart(current, facts);
+    });
+    return () => {
+      isGone = true;
+      drawn?.close();
+    };
+  }, [key]);
+  return (
+    <>
+      <div class="chart pad" ref={place} role="img" aria-label={facts.label} />
+      <ChartTable {...facts} />
+    </>
+  );
+}
+
+export function Legend({ series }: Pick<ChartFacts, 'series'>): JSX.Element {
+  return (
+    <span class="legend">
+      {series.map(({ name, colour }) => (
+        <span key={name}>
+          <svg aria-hidden="true">
+            <rect width="9" height="9" rx="2" style={{ fill: `var(${colour})` }} />
+          </svg>
+          {name}
+        </span>
+      ))}
+    </span>
+  );
+}
+
+function ChartTable({ label, times, series, timeText, valueText, timeName }: ChartFacts): JSX.Element {
+  return (
+    <details class="facts-table">
+      <summary>{WORDS.asTable}</summary>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard */}
+      <div tabIndex={0} role="region" aria-label={label}>
+        <table>
+          <caption class="seen-by-readers">{label}</caption>
+          <thead>
+            <tr>
+              <th scope="col">{timeName}</th>
+              {series.map(({ name }) => (
+                <th scope="col" class="num" key={name}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {times.map((time, at) => (
+              <tr key={time}>
+                <th scope="row">{timeText(time)}</th>
+                {series.map(({ name, values }) => (
+                  <td class="num" key={name}>
+                    {valueText(values[at] ?? 0)}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,57 @@
+import type { JSX } from 'preact';
+import { useRef, useState } from 'preact/hooks';
+import { zone } from '../kit/format.ts';
+import { useKeys } from '../kit/keyboard.ts';
+import { go, hrefOf, place } from '../kit/place.ts';
+import { may, session, signOut } from '../kit/session.ts';
+import { WORDS } from '../words.ts';
+import { StopSheet } from './stop-sheet.tsx';
+
+const RECORD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const RECORD_HASH = /^[0-9a-f]{64}$/i;
+
+export function Head(): JSX.Element {
+  const [stops, setStops] = useState(false);
+  const field = useRef<HTMLInputElement>(null);
+  const who = session.value;
+  const { query } = place.value;
+  useKeys({ '/': () => field.current?.focus() });
+  const find = (event: SubmitEvent): void => {
+    event.preventDefault();
+    const text = field.current?.value.trim() ?? '';
+    if (text !== '') go(foundAt(text, query.get('org') ?? undefined));
+    field.current?.blur();
+  };
+  return (
+    <header class="head">
+      <form class="search" role="search" onSubmit={find}>
+        <span aria-hidden="true">⌕</span>
+        <input ref={field} type="search" aria-label={WORDS.head.searchLabel} placeholder={WORDS.head.search} spellcheck={false} />
+        <kbd class="hide-s" aria-hidden="true">
+          /
+        </kbd>
+      </form>
+      <span class="sec hide-m hide-s" title={WORDS.head.zone(zone())}>
+        {zone()}
+      </span>
+      <span class="sec hide-s" title={WORDS.head.account(who?.name ?? '')}>
+        {who?.org_id}
+      </span>
+      <button type="button" class="btn quiet hide-s" onClick={() => void signOut()}>
+        {WORDS.signIn.out}
+      </button>
+      {may('write') && (
+        <button type="button" class="btn danger" onClick={() => setStops(true)}>
+          {WORDS.stop.button}
+        </button>
+      )}
+      {stops && <StopSheet close={() => setStops(false)} />}
+    </header>
+  );
+}
+
+/** A record by its id or hash; any other text is a part of a model's name, and the empty list offers what else it may be. */
+function foundAt(text: string, org: string | undefined): string {
+  if (RECORD_ID.test(text) || RECORD_HASH.test(text)) return hrefOf('calls', { org, call: text.toLowerCase(), range: '30d' });
+  return hrefOf('calls', { org, model: text });
+}

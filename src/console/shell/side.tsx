@@ -1,0 +1,34 @@
+import type { JSX } from 'preact';
+import { hrefOf, place } from '../kit/place.ts';
+import { session } from '../kit/session.ts';
+import { waiting } from '../kit/waiting.ts';
+import { WORDS } from '../words.ts';
+import { Brand } from './brand.tsx';
+
+/** Pages that are told in the order of what they answer: first what concerns everybody. */
+const LINKS = [
+  { page: '', name: WORDS.nav.now },
+  { page: 'calls', name: WORDS.nav.calls },
+  { page: 'approvals', name: WORDS.nav.approvals },
+  { page: 'spend', name: WORDS.nav.spend },
+  { page: 'domains', name: WORDS.nav.domains },
+] as const;
+
+export function Side(): JSX.Element {
+  const { page, query } = place.value;
+  // The org and the zone hold of every page.
+  const kept = { org: query.get('org') ?? undefined, tz: query.get('tz') ?? undefined };
+  return (
+    <div class="side">
+      <nav aria-label={WORDS.nav.label}>
+        <Brand version={session.value?.gateway.version} />
+        {LINKS.map((link) => (
+          <a class="nav" key={link.page} href={hrefOf(link.page, kept)} aria-current={link.page === page ? 'page' : undefined}>
+            {link.name}
+            {link.page === 'approvals' && waiting.value > 0 && <span class="n">{waiting.value}</span>}
+          </a>
+        ))}
+      </nav>
+    </div>
+  );
+}
