@@ -133,9 +133,9 @@ function settingsPage({ SETTINGS }, { LATER_SETTINGS }, { COMMAND_VARIABLES }) {
   );
   const later = [
     ...laterValues,
-    ...LATER_SETTINGS.map(({ variable, fallback, help, harmless = [] }) => [
+    ...LATER_SETTINGS.map(({ variable, fallback, help }) => [
       code(variable),
-      fallback === undefined ? 'unset' : [fallback, ...harmless].map(code).join(', or '),
+      fallback === undefined ? 'unset' : code(fallback),
       help,
     ]),
   ];

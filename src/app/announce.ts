@@ -19,6 +19,7 @@ export function announcement(gateway: Gateway, config: Config, where: string): s
     `  ambient      ${gateway.originOf(gateway.ambientHost, gateway.ambientPort)}`,
     `  API          ${proxy}/v1/actions:execute`,
     `  management   ${management}/mgmt/v1, ${management}/mcp`,
+    `  console      ${config.consoleEnabled ? `${management}/console (sign in with the admin token or a management key)` : 'off (GW_CONSOLE_ENABLED=false)'}`,
     `  health       ${proxy}/healthz`,
     `  ca           ${gateway.caFile ?? 'interception is off'}`,
     `  admin token  ${gateway.adminToken.file ?? 'as configured'}`,

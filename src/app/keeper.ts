@@ -43,7 +43,7 @@ export function startKeeper(config: Config, resources: Resources, shadow: Shadow
 /** What is removed when it is old. */
 function keptOf(
   config: Config,
-  { store, audit, alerts, chatUsers, exports, approvals, quarantines, stops, delegations, risks, link }: Resources,
+  { store, audit, alerts, chatUsers, consoleSessions, exports, approvals, quarantines, stops, delegations, risks, link }: Resources,
 ): readonly Kept[] {
   return [
     {
@@ -58,6 +58,7 @@ function keptOf(
     { what: 'the history of alerts', ms: config.recordRetention, removeBefore: (epochMs) => alerts.history.removeBefore(epochMs) },
     { what: 'messages about approvals', ms: config.recordRetention, removeBefore: (epochMs) => alerts.messages.removeBefore(epochMs) },
     { what: 'links by which users of chats say who they are', ms: DAY_MS, removeBefore: (epochMs) => chatUsers.removeBefore(epochMs) },
+    { what: 'ended sessions of the console', ms: 0, removeBefore: () => consoleSessions?.removeEnded() ?? Promise.resolve(0) },
     { what: 'undelivered events', ms: config.recordRetention, removeBefore: (epochMs) => exports.deadLetters.removeBefore(epochMs) },
     { what: 'decided approvals', ms: config.recordRetention, removeBefore: (epochMs) => approvals.removeBefore(epochMs) },
     { what: 'released quarantine entries', ms: config.recordRetention, removeBefore: (epochMs) => quarantines.removeBefore(epochMs) },

@@ -14,6 +14,7 @@ import { ConnectorHealth } from '../services/learning/connector-health.ts';
 import { PinnedHosts } from '../services/learning/pinned-hosts.ts';
 import { LateRecords } from '../services/money/late-records.ts';
 import { Authenticator } from '../services/people/authenticator.ts';
+import type { ConsoleDoor } from '../services/people/console-door.ts';
 import type { CredentialChange } from '../services/people/credentials.ts';
 import { WrongKeys } from '../services/people/wrong-keys.ts';
 import { ShadowPolicy } from '../services/policy/shadow-policy.ts';
@@ -25,6 +26,7 @@ import { createMetrics, type Metrics } from '../surfaces/metrics/metrics.ts';
 import { controlLog } from './control-log.ts';
 import { credentialContext, fileContext, loadCredentialFiles, readCredentialFiles } from './credential-files.ts';
 import { executionLog, stageLog } from './execution-log.ts';
+import { consoleDoor, consoleServices } from './open-console.ts';
 import { refusalLog } from './refusal-log.ts';
 import type { Resources } from './resources.ts';
 import { gatewayRoutes, type PortRoutes, type RouteParts } from './routes.ts';
@@ -70,7 +72,9 @@ export function createLine(config: Config, resources: Resources, ports: () => Li
   attachListeners(config, resources, [metrics.events, health.events, pinned.events]);
   const shadow = shadowOf(config, resources);
   const askedFrom = (head: ArrivalHead): string => callerIp(head, config.trustedProxies);
-  const authenticator = authenticatorOf(config, resources, askedFrom);
+  const wrongKeys = new WrongKeys(clock);
+  const door = consoleDoor(config, resources);
+  const authenticator = authenticatorOf(config, resources, { askedFrom, wrongKeys, door });
   const pipeline = lineGround(config, resources, { authenticator, shadow, buffers });
   const routes = gatewayRoutes(
     {
@@ -92,6 +96,7 @@ export function createLine(config: Config, resources: Resources, ports: () => Li
       exports: resources.exports,
       telemetry: resources.telemetry,
       approvals: resources.approvals,
+      console: consoleServices(config, resources, { door, authenticator, wrongKeys }),
       chat: { users: resources.chatUsers, slackSecret: config.slackSigningSecret, place: resources.place, clock, events },
       quarantines: resources.quarantines,
       stops: resources.stops,
@@ -225,15 +230,20 @@ function metricsOf(config: Config, resources: Resources, buffers: BufferBudget, 
 
 function authenticatorOf(
   config: Config,
-  { adminToken, apiKeys, managementKeys, workloads, events, clock }: Resources,
-  askedFrom: (head: ArrivalHead) => string,
+  { adminToken, apiKeys, managementKeys, workloads, events }: Resources,
+  {
+    askedFrom,
+    wrongKeys,
+    door,
+  }: { readonly askedFrom: (head: ArrivalHead) => string; readonly wrongKeys: WrongKeys; readonly door: ConsoleDoor | undefined },
 ): Authenticator {
   return new Authenticator({
     adminToken: adminToken.value,
     metricsToken: config.metricsToken,
     apiKeys,
     managementKeys,
-    wrongKeys: new WrongKeys(clock),
+    wrongKeys,
+    ...(door && { signedIn: door }),
     managed: config.managedMode,
     workloads,
     required: config.proxyAuth === 'required',

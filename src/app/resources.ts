@@ -18,6 +18,7 @@ import { ClockWatch, clockConfirmation } from '../services/keeper/clock-watch.ts
 import { Leases } from '../services/keeper/lease.ts';
 import type { Allowance } from '../services/money/allowance.ts';
 import type { KnownOrgs } from '../services/orgs/known-orgs.ts';
+import type { ConsoleSessions } from '../services/people/console-sessions.ts';
 import { deniesAllWarnings, policyWarnings } from '../services/policy/policy-warnings.ts';
 import type { PriceLists } from '../services/prices/price-lists.ts';
 import type { Store } from '../storage/contract/store.ts';
@@ -26,6 +27,7 @@ import { sameRoot, sameSecrets } from './common-secrets.ts';
 import { consoleCall } from './console-call.ts';
 import { openGatewayStore } from './data-folder.ts';
 import { ManagementPlace } from './management-place.ts';
+import { openConsoleSessions } from './open-console.ts';
 import { openLink } from './open-link.ts';
 import { openServices, type Services } from './open-services.ts';
 import { clusterWarnings, Readiness, whyAllIsRefused } from './readiness.ts';
@@ -81,6 +83,8 @@ export interface Resources extends Services {
   readonly readiness: Readiness;
   /** Told of the ports when they are known. */
   readonly place: ManagementPlace;
+  /** Undefined when the console is switched off. */
+  readonly consoleSessions: ConsoleSessions | undefined;
   /** Undefined where no traces are sent. */
   readonly traces: Traces | undefined;
 }
@@ -123,6 +127,8 @@ export async function openResources(config: Config, replacements: Replacements, 
   for (const source of warningSources(services, config)) readiness.ask(source);
   // After everything that it fetches for, and before the ports.
   const link = await openLink(config, ground, services, closers);
+  const { managementKeys } = services;
+  const consoleSessions = await openConsoleSessions(config, { store, clock, log, box, managementKeys, adminToken: adminToken.value });
   const { covers } = services.policies.passage;
   readiness.judgeBy(() => whyAllIsRefused({ ...config, covers }, { ...services, link }));
   return {
@@ -138,6 +144,7 @@ export async function openResources(config: Config, replacements: Replacements, 
     ca,
     catalogues,
     ...services,
+    consoleSessions,
     link,
     upstream,
     ownAddresses,

@@ -39,6 +39,15 @@ export class GatewayClient {
   }
 
   /**
+   * The same, where the management API is.
+   * @param url of the gateway's first port, or of that of the management API; default: the gateway that is meant
+   * @throws as {@link open}
+   */
+  static async openManagement(url: string | undefined, io: CliIo): Promise<GatewayClient> {
+    return new GatewayClient(GatewayClient.keyPlace(io, url), await adminToken(settingsOf(io, { url })));
+  }
+
+  /**
    * Where the management API of a gateway with the settings of this shell is: on a port of its own when `GW_MGMT_PORT`
    * is set.
    * @param origin of the gateway's first port; default: as the settings say

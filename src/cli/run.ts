@@ -45,6 +45,7 @@ const OWN: readonly (readonly [name: string, load: () => Command | Promise<Comma
   ['demo', async () => (await import('./demo/demo-command.ts')).demo],
   ['init', async () => (await import('./init.ts')).init],
   ['logs', async () => (await import('./logs/logs-command.ts')).logs],
+  ['console', async () => (await import('./console-command.ts')).consoleCommand],
   ['status', async () => (await import('./gateways/status-command.ts')).status],
   ['doctor', async () => (await import('./doctor/doctor.ts')).doctor],
   ['trust install', async () => (await import('./trust/trust-commands.ts')).installRoot],

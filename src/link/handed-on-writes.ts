@@ -71,11 +71,13 @@ export class HandedOnWrites {
     // One of before there were writes says nothing of them.
     if (contact.org?.gateway_writes === '') throw notTaken();
     const by = namedPrincipal(principal);
+    // A control plane knows keys, and nothing of sessions: whoever has signed in with one is that key.
+    const isByKey = by.kind === 'session' && by.user_id !== undefined;
     const request = {
       kind,
       entries: entries.map(written),
-      principal_kind: by.kind,
-      principal_id: by.id,
+      principal_kind: isByKey ? 'management_key' : by.kind,
+      principal_id: isByKey ? by.user_id : by.id,
       operation,
       from,
       only: only ?? '',

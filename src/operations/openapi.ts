@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ownCookieName } from '../base/lib/own-cookies.ts';
 import { ERROR_CODES, type ErrorCode } from '../base/model/error-codes.ts';
 import { scopesFor } from '../base/model/keys.ts';
 import type { Scope } from '../base/model/principal.ts';
@@ -40,6 +41,8 @@ const SECURITY: Readonly<Record<Scope, readonly Json[]>> = {
   review: byKey('review'),
   decide: byKey('decide'),
   mcp: [{ bearer: [] }],
+  sign_in: [{ adminToken: [] }, { bearer: [] }],
+  session: [{ session: [] }],
 };
 
 /** A key with one of the scopes that open it (OpenAPI 3.1 names roles there, which are no part of the scheme). */
@@ -80,6 +83,7 @@ export function openApi(operations: readonly DescribedOperation[], services: Ope
       securitySchemes: {
         adminToken: { type: 'apiKey', in: 'header', name: 'GW-Admin-Token' },
         bearer: { type: 'http', scheme: 'bearer' },
+        session: { type: 'apiKey', in: 'cookie', name: ownCookieName(443, true), description: 'With the port that the browser calls' },
       },
     },
   };

@@ -7,6 +7,7 @@ import { BILLING_OPERATIONS } from './billing-operations.ts';
 import { BUDGET_OPERATIONS } from './budget-operations.ts';
 import { CHAT_OPERATIONS } from './chat-operations.ts';
 import { CONNECTOR_OPERATIONS } from './connector-operations.ts';
+import { CONSOLE_OPERATIONS } from './console-operations.ts';
 import { CREDENTIAL_OPERATIONS } from './credential-operations.ts';
 import { DASHBOARD_OPERATIONS } from './dashboard-operations.ts';
 import { DEAD_LETTER_OPERATIONS } from './dead-letter-operations.ts';
@@ -82,6 +83,7 @@ export const OPERATIONS: readonly GatewayOperation[] = [
   ...AUDIT_OPERATIONS,
   ...APPROVAL_OPERATIONS,
   ...CHAT_OPERATIONS,
+  ...CONSOLE_OPERATIONS,
   ...AGENT_OPERATIONS,
   ...QUARANTINE_OPERATIONS,
   ...STOP_OPERATIONS,

@@ -3,7 +3,9 @@
  * the table: the routes, the OpenAPI document and the reference page are made from it.
  */
 import { z } from 'zod';
+import type { Cookie } from '../base/lib/cookie.ts';
 import type { GatewayError } from '../base/lib/gateway-error.ts';
+import type { ArrivalHead } from '../base/model/arrival.ts';
 import type { ErrorCode } from '../base/model/error-codes.ts';
 import type { Principal, Scope } from '../base/model/principal.ts';
 import type { Asking, AuditTrail } from '../services/orgs/audit-trail.ts';
@@ -44,13 +46,19 @@ export type OperationOutcome<T> =
    * `status`: one of the answer's `otherStatuses`. `tagged`: what its `ETag` is of, where that is more than a page of
    * it.
    */
-  | { readonly json: Shown<T>; readonly headers?: readonly string[]; readonly status?: 200 | 503; readonly tagged?: unknown }
+  | {
+      readonly json: Shown<T>;
+      readonly headers?: readonly string[];
+      readonly status?: 200 | 503;
+      readonly tagged?: unknown;
+      readonly cookies?: readonly Cookie[];
+    }
   | { readonly text: string }
   | { readonly bytes: Uint8Array; readonly contentType?: string }
   /** Text that may be long, each part made when there is room for it. `headers`: flat name, value list. */
   | { readonly parts: AsyncIterable<string>; readonly headers?: readonly string[]; readonly contentType?: string }
   /** Nothing to say; `status`: one of the answer's `otherStatuses`. */
-  | { readonly status?: 204 };
+  | { readonly status?: 204; readonly cookies?: readonly Cookie[] };
 
 /** What the operations of a program stand on at least. */
 export interface OperationGround {
@@ -158,6 +166,8 @@ export interface Call<P extends z.ZodObject, Q extends z.ZodObject, B extends z.
   readonly signal: AbortSignal | undefined;
   /** Stores what is changed, with its entry in the audit trail; of operations that are not read-only. */
   readonly commit: Commit;
+  /** As it came over HTTP; undefined on other faces, such as MCP. */
+  readonly head: ArrivalHead | undefined;
   /** Who asks by what, for services that tell of it themselves. */
   readonly asking: Asking;
   /**
@@ -200,6 +210,8 @@ export interface Asked {
   readonly headers: Readonly<Record<string, string | undefined>>;
   /** Address of who asks, without port. */
   readonly from: string;
+  /** As it came over HTTP. */
+  readonly head?: ArrivalHead;
   /** The body as JSON. `ifNone`: what stands for one that is empty. */
   readonly json: (ifNone?: unknown) => Promise<unknown>;
   /** The body as text, where a face takes any; for operations with `textMember`. */
@@ -356,6 +368,7 @@ export function plainOperation<
             signal: asked.signal,
             expectShown: preconditionOf(headers),
             commit: commitOf(facts, asking, services),
+            head: asked.head,
             asking,
           },
           services,
@@ -428,7 +441,7 @@ export function operation<P extends z.ZodObject, Q extends z.ZodObject, B extend
         const asking = { principal, operation: facts.id, from };
         const given = await read(asked);
         const { commit, ground, toHandOn, done } = wayOf(facts, asking, services, { trial: trialOf(query, given.query, services), signal });
-        const call = { ...given, principal, headers, signal, expectShown: preconditionOf(headers), commit, asking };
+        const call = { ...given, principal, headers, signal, expectShown: preconditionOf(headers), commit, head: asked.head, asking };
         const outcome = await done(async () => (isElsewhere && handOn ? handOn(call, ground, toHandOn) : handle(call, ground)));
         return facts.versioned === true ? tagged(outcome) : outcome;
       };

@@ -117,7 +117,7 @@ export const PAGE_FILES: DescribedOperation = {
   inputs: () => ({ params: z.object({ file: z.string().meta({ description: 'As the page names it' }) }) }),
 };
 
-/** The web console (decision 10.16). Its pages hold no datum: what they show is asked for with a session. */
+/** The web console (decision 10.20). Its pages hold no datum: what they show is asked for with a session. */
 export const CONSOLE_DOOR: DescribedOperation = {
   id: 'console.door',
   method: 'GET',
@@ -165,3 +165,5 @@ export const CONSOLE_FILES: DescribedOperation = {
   output: { status: 200, contentType: 'text/javascript; charset=utf-8', also: 'text/css; charset=utf-8' },
   inputs: () => ({ params: z.object({ file: z.string().meta({ description: 'As the page names it' }) }) }),
 };
+
+export const CONSOLE_PAGES: readonly DescribedOperation[] = [CONSOLE_DOOR, CONSOLE_START, CONSOLE_PAGE, CONSOLE_FILES];

@@ -1,6 +1,7 @@
 import type { CatalogueInForce, CurrentCatalogue } from '../base/catalogue/catalogue-in-force.ts';
 import type { Events } from '../base/events/bus.ts';
 import type { Clock } from '../base/lib/clock.ts';
+import type { ArrivalHead } from '../base/model/arrival.ts';
 import type { HealthWarning, NotReady } from '../base/model/not-ready.ts';
 import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import type { PortIssuer } from '../inbound/ca/port-issuer.ts';
@@ -13,6 +14,8 @@ import type { RateLimitService } from '../services/money/rate-limits.ts';
 import type { AuditTrail } from '../services/orgs/audit-trail.ts';
 import type { ApiKeyService } from '../services/people/api-keys.ts';
 import type { ChatUserService } from '../services/people/chat-users.ts';
+import type { ConsoleDoor } from '../services/people/console-door.ts';
+import type { ConsoleSessions } from '../services/people/console-sessions.ts';
 import type { CredentialChange, CredentialService } from '../services/people/credentials.ts';
 import type { DelegationService } from '../services/people/delegations.ts';
 import type { ManagementKeyService } from '../services/people/management-keys.ts';
@@ -87,6 +90,18 @@ export interface ControlPlaneHealth {
   warnings(): readonly HealthWarning[];
 }
 
+/** Where people sign in to the console. */
+export interface ConsoleServices {
+  readonly sessions: ConsoleSessions;
+  readonly door: Pick<ConsoleDoor, 'refusal' | 'cookie'>;
+  /**
+   * Tells of a secret that lets nobody in, and resolves when that may be answered.
+   * @param presented undefined: it was a code @param isOfAdmin it was a try of the admin token
+   * @throws GatewayError `too_many_attempts`
+   */
+  wrong(head: ArrivalHead, presented: string | undefined, isOfAdmin: boolean): Promise<void>;
+}
+
 /** What operations stand on. Nothing of it is used before one is asked for. */
 export interface OperationServices {
   readonly store: Pick<Store, 'recordById' | 'recordByHash' | 'records' | 'counters'>;
@@ -146,6 +161,8 @@ export interface OperationServices {
     readonly clock: Clock;
     readonly events: Events;
   };
+  /** Undefined when the console is switched off (`GW_CONSOLE_ENABLED=false`). */
+  readonly console: ConsoleServices | undefined;
   readonly quarantines: QuarantineService;
   readonly stops: StopService;
   readonly delegations: DelegationService;

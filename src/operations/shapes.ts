@@ -52,10 +52,11 @@ export const PRINCIPAL = z
     kind: z.string(),
     id: z.string(),
     name: z.string().optional().meta({ description: 'Of the key' }),
+    user_id: z.string().optional().meta({ description: 'Of a session of the console: the key that has signed in' }),
     program: z.string().optional().meta({ description: 'That holds the admin token' }),
     user: z.string().optional().meta({ description: 'Whom that program says that it works for; nobody has proven it' }),
   })
-  .meta({ description: 'Who it was: a key, or the admin token' });
+  .meta({ description: 'Who it was: a key, a session of the console, or the admin token' });
 
 /** A mistake in what somebody wrote, with its place where it has one. */
 export const PROBLEM: z.ZodObject<{

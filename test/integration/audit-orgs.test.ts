@@ -76,11 +76,11 @@ const STEPS: readonly (readonly [id: string, owner: Owner, path: string, body?: 
 ];
 /**
  * They need a gateway with an org, a delivery that has failed, a root that waits, a control plane, another node, a
- * button in a chat; below, or in the tests of those.
+ * button in a chat, a browser; below, or in the tests of those.
  */
 const ELSEWHERE: readonly string[] = [
   ...['org.suspend', 'org.reactivate', 'dead_letters.resend', 'ca.cancel', 'policy_cache.clear', 'nodes.forget'],
-  'chat_users.remove',
+  ...['chat_users.remove', 'sessions.revoke'],
 ];
 
 /** Their entries name the thing and no value: what they change is a secret, or nothing was there to be changed. */

@@ -23,6 +23,8 @@ const PUBLIC = [
   'GET /v1/proxy/ca.crt',
   // Of Slack, which signs each request.
   'POST /v1/chat/slack/interactions',
+  // Of browsers, which show a secret in the body.
+  'POST /v1/console/sessions',
 ];
 /** Closed by `GW_PROXY_AUTH=required`, as every door is through which calls go. */
 const CALLS = 'POST /v1/actions:execute';
@@ -42,6 +44,8 @@ const OPENS: Readonly<Record<Exclude<Scope, 'none'>, readonly string[]>> = {
   review: ['management'],
   decide: ['management'],
   mcp: ['mcp'],
+  sign_in: ['admin', 'admin as bearer', 'management'],
+  session: [],
 };
 
 t.test('every route but those that are listed', async (t) => {

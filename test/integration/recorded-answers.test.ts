@@ -52,6 +52,7 @@ const MADE_ANEW: readonly (readonly [RegExp, string])[] = [
   [/"age_days":\d+/g, '"age_days":0'],
   [/"latency_ms":[\d.]+/g, '"latency_ms":(ms)'],
   [/"upstream_latency_ms":[\d.]+/g, '"upstream_latency_ms":(ms)'],
+  [/#code=[\w-]{43}/g, '#code=(code)'],
   [/127\.0\.0\.1:\d+/g, '127.0.0.1:(port)'],
 ];
 

@@ -104,7 +104,7 @@ t.test('reading takes the scope read on the management API, changing takes write
 });
 
 /** Who asks is not judged by a token: the caller of a call, and Slack, which signs. */
-const FOR_OTHERS: ReadonlySet<string> = new Set(['actions.execute', 'chat.slack.decide']);
+const FOR_OTHERS: ReadonlySet<string> = new Set(['actions.execute', 'chat.slack.decide', 'console.sign_in']);
 /** What is asked is too long for a query, and nothing is changed. */
 const ASKS_BY_BODY: ReadonlySet<string> = new Set(['prices.compare', 'mgmt.policies.check', 'mgmt.policies.test']);
 
@@ -112,7 +112,8 @@ t.test('what changes something or is kept from strangers says so', (t) => {
   for (const { id, method, scope, annotations } of DESCRIBED) {
     if (method === 'GET') t.ok(annotations.readOnly && annotations.idempotent && !annotations.destructive, id);
     else t.equal(annotations.readOnly, ASKS_BY_BODY.has(id), id);
-    if (method !== 'GET') t.ok(['admin', 'write', 'decide', 'mcp'].includes(scope) || FOR_OTHERS.has(id) || ASKS_BY_BODY.has(id), id);
+    if (method !== 'GET')
+      t.ok(['admin', 'write', 'decide', 'mcp', 'sign_in', 'session'].includes(scope) || FOR_OTHERS.has(id) || ASKS_BY_BODY.has(id), id);
   }
   t.end();
 });

@@ -95,8 +95,18 @@ export async function exampleOrg(t: HasTeardown) {
     const bound = await send('own', 'POST', `/mgmt/v1/chat-users/${id}/bind`, { code, confirm: true });
     if (bound.status !== 200) throw new Error(JSON.stringify(bound.body));
   };
-  /** The calls that examples speak of. */
+  /** Somebody has signed in to the console. */
+  const signIn = async (): Promise<void> => {
+    const response = await fetch(`${gw.url}/v1/console/sessions`, {
+      method: 'POST',
+      headers: { 'gw-console': '1', 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0' },
+      body: JSON.stringify({ secret: keys.own }),
+    });
+    if (response.status !== 201) throw new Error(await response.text());
+  };
+  /** The calls that examples speak of, and what else they need. */
   const setUp = async (): Promise<void> => {
+    await signIn();
     await call('anna', {}, 200);
     await bindChatUser(String((await call('ben', { user: 'ask' }, 202))['approval_id']));
     await call('ben', { user: 'ask', max_tokens: 9 }, 202);

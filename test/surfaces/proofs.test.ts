@@ -1,6 +1,7 @@
 // People beside keys: a session of a browser lets in where people can sign in, and nowhere else.
 import t from 'tap';
 import { EventBus } from '../../src/base/events/bus.ts';
+import { cookieIn } from '../../src/base/lib/cookie.ts';
 import { GatewayError } from '../../src/base/lib/gateway-error.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { ArrivalHead } from '../../src/base/model/arrival.ts';
@@ -23,7 +24,7 @@ const ADA: Principal = {
 /** Of all orgs. */
 const ROOT: Principal = { kind: 'session', id: 's2', userId: 'u2', scopes: ['none', 'admin', 'org'] };
 const SIGNED_IN: SignedIn = {
-  cookie: COOKIE,
+  shown: ({ headers }) => cookieIn(headers['cookie'], COOKIE),
   personOf: (value) => (value === 'ada' ? ADA : Promise.resolve(value === 'root' ? ROOT : undefined)),
 };
 const NO_KEYS = { judge: () => ({ result: 'invalid_key' as const }) };
@@ -73,9 +74,15 @@ t.test('a person who has signed in may what the session may', async (t) => {
 t.test('only a page of the gateway itself changes something by a session', async (t) => {
   const cookie = `${COOKIE}=ada`;
   const change = (site: Readonly<Record<string, string>>, method = 'POST') => ask('write', { cookie, ...site }, { method });
-  t.same((await change({ 'sec-fetch-site': 'same-origin' })).who, ADA);
+  const OWN = { 'sec-fetch-site': 'same-origin', 'gw-console': '1' };
+  t.same((await change(OWN)).who, ADA);
+  t.match(await change({ 'sec-fetch-site': 'same-origin' }), { code: 'origin_not_allowed' }, 'a form of a page cannot send the header');
+  t.match(await change({ 'gw-console': '1' }), { code: 'origin_not_allowed' }, 'nor does a browser say nothing of where a page is from');
   for (const site of ['same-site', 'cross-site', 'none'])
-    t.match(await change({ 'sec-fetch-site': site }), { code: 'origin_not_allowed' }, site);
+    t.match(await change({ ...OWN, 'sec-fetch-site': site }), { code: 'origin_not_allowed' }, site);
+  for (const site of ['same-site', 'cross-site'])
+    t.match(await change({ 'sec-fetch-site': site }, 'GET'), { code: 'origin_not_allowed' }, site);
+  for (const site of ['same-origin', 'none']) t.same((await change({ 'sec-fetch-site': site }, 'GET')).who, ADA, site);
   for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) t.match(await change({}, method), { code: 'origin_not_allowed' }, method);
 });
 

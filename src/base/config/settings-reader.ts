@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { nearestName } from '../lib/mistakes.ts';
 import { shorten } from '../lib/text.ts';
 import type { Setting } from './setting-types.ts';
-import { parseBoolean } from './setting-types.ts';
 
 /** One line that names the variable, its value (never a secret's) and what is allowed. */
 export interface ConfigProblem {
@@ -108,13 +107,12 @@ export class SettingsReader {
   }
 
   refuseLater(setting: LaterSetting): void {
-    const { variable, fallback, secret, harmless = [] } = setting;
+    const { variable, fallback, secret } = setting;
     const fromFile = secret === true && (this.#env[`${variable}_FILE`] ?? '') !== '';
     const text = fromFile ? 'a file' : (this.#env[variable] ?? '');
-    const taken = fallback === undefined ? [] : [fallback, ...harmless];
-    if (text === '' || taken.includes(asWritten(text, taken))) return;
+    if (text === '' || text === fallback) return;
     const shown = secret === true ? 'it is set and' : `${printable(text)}`;
-    const allowed = fallback === undefined ? 'leave it unset' : `it takes ${taken.map((one) => `\`${one}\``).join(' or ')}`;
+    const allowed = fallback === undefined ? 'leave it unset' : `it takes \`${fallback}\``;
     this.problem(variable, `${variable}: ${shown} is not supported yet; ${allowed}`, 'not_supported_yet');
   }
 
@@ -135,16 +133,6 @@ export class SettingsReader {
       this.problem(variable, `${variable}_FILE: ${printable(file)} cannot be read${reasonOf(error)}`);
     }
     return undefined;
-  }
-}
-
-/** A switch that is to come is spelt as those that are here. */
-function asWritten(text: string, taken: readonly string[]): string {
-  if (!taken.includes('true')) return text;
-  try {
-    return String(parseBoolean(text));
-  } catch {
-    return text;
   }
 }
 
@@ -188,8 +176,6 @@ export interface LaterSetting {
   readonly help: string;
   /** Its value is never printed. */
   readonly secret?: true;
-  /** Values besides the default that change nothing, since what they switch off does not exist. */
-  readonly harmless?: readonly string[];
 }
 
 /**
@@ -197,12 +183,6 @@ export interface LaterSetting {
  * (decisions, head). A row moves to settings.ts in the change that makes something obey it.
  */
 export const LATER_SETTINGS: readonly LaterSetting[] = [
-  {
-    variable: 'GW_CONSOLE_ENABLED',
-    fallback: 'true',
-    help: 'The web console, which comes later: there is nothing at `/console` yet, whatever it is set to.',
-    harmless: ['false'],
-  },
   { variable: 'GW_WORKERS', fallback: '1', help: 'Processes that serve the ports.' },
   { variable: 'GW_REDIS_URL', fallback: undefined, help: 'Counters shared between nodes.', secret: true },
 ];

@@ -1,5 +1,6 @@
 import { LOG_FORMATS, LOG_LEVELS } from '../lib/log-forms.ts';
 import { PLAN_TIERS } from '../model/org.ts';
+import { CONSOLE_SETTINGS } from './console-settings.ts';
 import { CONTROL_SETTINGS } from './control-settings.ts';
 import * as delivery from './delivery-types.ts';
 import { OTEL_SETTINGS } from './otel-settings.ts';
@@ -313,6 +314,8 @@ export const SETTINGS = {
   recordRetention: required('GW_RECORD_RETENTION', type.duration('1m', '36500d'), '90d', 'Age at which records are removed.'),
 
   ...CONTROL_SETTINGS,
+
+  ...CONSOLE_SETTINGS,
 
   auditRetention: required('GW_AUDIT_RETENTION', type.duration('1d', '36500d'), '400d', 'Age at which audit entries are removed.'),
 

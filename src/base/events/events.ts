@@ -46,7 +46,7 @@ export interface AuthFailureEvent {
   readonly reason: 'missing_header' | 'invalid_key' | 'revoked' | 'expired' | 'suspended';
   readonly orgId: string;
   /** What was asked for: management, metrics, the proxy (any proxied door), or the structured API. */
-  readonly surface: 'admin' | 'metrics' | 'proxy' | 'api' | 'management' | 'mcp';
+  readonly surface: 'admin' | 'metrics' | 'proxy' | 'api' | 'management' | 'mcp' | 'console';
   /** Address of the caller, without port. */
   readonly callerIp: string;
   /** As {@link requestLine} gives it. */

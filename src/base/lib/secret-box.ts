@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
 const ALGORITHM = 'aes-256-gcm';
 const KEY_BYTES = 32;
@@ -56,6 +56,19 @@ export class SecretBox {
   rewrap(sealed: Sealed, context: string): Sealed | undefined {
     if (sealed.kid === this.#current) return undefined;
     return { kid: this.#current, key: this.#wrap(this.#unwrap(sealed, context), context), text: sealed.text };
+  }
+
+  /**
+   * What names a secret to whoever has one of the gateway's keys, and tells nobody else anything about it: by the current
+   * key first, then by the others.
+   */
+  fingerprints(secret: string, context: string): readonly [string, ...string[]] {
+    const by = (key: Uint8Array): string => {
+      const own = createHmac('sha256', key).update('gw fingerprint').digest();
+      return createHmac('sha256', own).update(`${context}\0${secret}`).digest('hex');
+    };
+    const [first = new Uint8Array(0), ...others] = this.#keys.values();
+    return [by(first), ...others.map(by)];
   }
 
   #wrap(dataKey: Buffer, context: string): string {

@@ -158,6 +158,12 @@ export const CONTROL_BOUNDS = {
     shared: 'all orgs; only who has the admin token takes a place',
     full: 'the one used least lately is told once more',
   },
+  consoleSessions: {
+    what: 'Sessions of browsers at the console',
+    org: 1_000,
+    shared: 'each org has its own; so have those of the admin token',
+    full: 'the one that nobody has used for longest ends',
+  },
   clickAnswers: {
     what: 'Answers to buttons that were pressed in chats, while they are sent',
     all: 100,

@@ -3,9 +3,22 @@
  * what concerns one org, which its API keys may ask too (decision 3.6). `read`, `write`: what a management key may do
  * in its org (specification, "Authentication" 4). `review`, `decide`: to see what waits for a person, and to decide it,
  * which `read` and `write` imply, and `approve` opens alone (decision 10.1). `mcp`: to speak MCP at all; what each tool
- * needs is judged with it.
+ * needs is judged with it. `sign_in`: to begin a session of a browser, and `session`: what each session may ask about
+ * itself (decision 10.19).
  */
-export type Scope = 'none' | 'caller' | 'admin' | 'metrics' | 'org' | 'read' | 'write' | 'review' | 'decide' | 'mcp';
+export type Scope =
+  | 'none'
+  | 'caller'
+  | 'admin'
+  | 'metrics'
+  | 'org'
+  | 'read'
+  | 'write'
+  | 'review'
+  | 'decide'
+  | 'mcp'
+  | 'sign_in'
+  | 'session';
 
 /** For what a key was made with the admin token: a program that acts for who has that token (decision 10.14). */
 export interface AdminSession {
@@ -31,7 +44,7 @@ export interface Principal {
   readonly id: string;
   /** For people; absent: the id is. */
   readonly name?: string;
-  /** Of a session: the id of the person who has signed in. */
+  /** Of a session: the id of the person who has signed in, or of the key that has. */
   readonly userId?: string;
   /** Of a person: the groups of which it was proven that the person is a member. */
   readonly groups?: readonly string[];
@@ -40,7 +53,7 @@ export interface Principal {
   /** The one org that it may ask about; undefined: all. */
   readonly orgId?: string;
   readonly scopes: readonly Scope[];
-  /** Who holds a key that the admin token has made for one session is the admin token. */
+  /** Who holds a key that the admin token has made for one session is the admin token; so is who has signed in with it. */
   readonly session?: AdminSession;
 }
 

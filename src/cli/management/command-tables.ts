@@ -82,6 +82,10 @@ export const LISTS: Readonly<Record<string, ListFacts>> = {
     columns: ['id: node_id', 'mode', 'version', 'seen: last_seen_at', 'behind: backlog.records', 'holds: allowances.usd'],
   },
   'mgmt.keys.list': { columns: ['id', 'name', 'kind', 'scopes', 'created: created_at', 'expires: expires_at'] },
+  'mgmt.sessions.list': {
+    things: 'sessions of the console',
+    columns: ['since: made_at', 'key: name | key_id', 'seen: last_seen_at', 'from: address', 'browser', 'id'],
+  },
   'mgmt.workloads.list': {
     columns: [
       'id: workload_id',

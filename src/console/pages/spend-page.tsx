@@ -183,7 +183,7 @@ function Rows({ report, by }: { readonly report: Report; readonly by: By }): JSX
       <caption class="seen-by-readers">{W.caption}</caption>
       <thead>
         <tr>
-          <th scope="col">{W.keys[by]}</th>
+          <th scope="col">{W.keyNames[by]}</th>
           <th scope="col" class="num">
             {C.spent}
           </th>

@@ -2,6 +2,8 @@
 import uPlot from 'uplot';
 import type { ChartFacts } from './chart.tsx';
 
+const PER_NAME_PX = 90;
+
 /** Draws into an element, as wide and high as that is. */
 export function drawChart(place: HTMLElement, facts: ChartFacts): { readonly close: () => void } {
   let plot = draw(place, facts);
@@ -38,7 +40,7 @@ function draw(place: HTMLElement, { kind, times, series, timeText, valueText }: 
       padding: [8, 8, 0, 0],
       scales: { x: { time: false }, y: { range: (_plot, _low, high) => [0, Math.max(1e-9, high) * 1.08] } },
       axes: [
-        { ...axis, grid: { show: false }, space: 90, values: (_plot, at) => at.map(timeText), ...splitsOf(kind, times) },
+        { ...axis, grid: { show: false }, size: 26, values: (_plot, at) => at.map(timeText), splits: splitsOf(times) },
         { ...axis, grid, size: 56, space: 50, values: (_plot, at) => at.map(valueText) },
       ],
       series: [
@@ -59,14 +61,11 @@ function draw(place: HTMLElement, { kind, times, series, timeText, valueText }: 
   );
 }
 
-/** Bars are named below themselves. */
-function splitsOf(kind: ChartFacts['kind'], times: readonly number[]): Pick<uPlot.Axis, 'splits'> {
-  if (kind !== 'bars') return {};
-  return {
-    splits: ({ width }) => {
-      const step = Math.max(1, Math.ceil(times.length / Math.max(1, Math.floor(width / 110))));
-      return times.filter((_, at) => at % step === 0);
-    },
+/** Names stand below what they name: some of the times, as many as there is room for. */
+function splitsOf(times: readonly number[]): uPlot.Axis.Splits {
+  return ({ width }) => {
+    const step = Math.max(1, Math.ceil(times.length / Math.max(1, Math.floor(width / PER_NAME_PX))));
+    return times.filter((_, at) => (times.length - 1 - at) % step === 0);
   };
 }
 

@@ -6,6 +6,7 @@ import { session } from '../kit/session.ts';
 import { ApprovalsPage } from '../pages/approvals-page.tsx';
 import { CallsPage } from '../pages/calls-page.tsx';
 import { DomainsPage } from '../pages/domains-page.tsx';
+import { KeysPage } from '../pages/keys-page.tsx';
 import { NowPage } from '../pages/now-page.tsx';
 import { SpendPage } from '../pages/spend-page.tsx';
 import { Empty } from '../pieces/states.tsx';
@@ -22,6 +23,7 @@ const PAGES: Readonly<Record<string, { readonly title: string; readonly page: Fu
   approvals: { title: WORDS.nav.approvals, page: ApprovalsPage },
   spend: { title: WORDS.nav.spend, page: SpendPage },
   domains: { title: WORDS.nav.domains, page: DomainsPage },
+  keys: { title: WORDS.nav.keys, page: KeysPage },
 };
 
 export function App(): JSX.Element | null {
@@ -43,6 +45,7 @@ function Frame(): JSX.Element {
     'g a': () => go(hrefOf('approvals')),
     'g s': () => go(hrefOf('spend')),
     'g d': () => go(hrefOf('domains')),
+    'g k': () => go(hrefOf('keys')),
     '?': () => setHelps(true),
   });
   const Page = found?.page;

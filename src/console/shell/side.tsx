@@ -13,6 +13,7 @@ const LINKS = [
   { page: 'spend', name: WORDS.nav.spend },
   { page: 'domains', name: WORDS.nav.domains },
 ] as const;
+const RUN = [{ page: 'keys', name: WORDS.nav.keys }] as const;
 
 export function Side(): JSX.Element {
   const { page, query } = place.value;
@@ -26,6 +27,12 @@ export function Side(): JSX.Element {
           <a class="nav" key={link.page} href={hrefOf(link.page, kept)} aria-current={link.page === page ? 'page' : undefined}>
             {link.name}
             {link.page === 'approvals' && waiting.value > 0 && <span class="n">{waiting.value}</span>}
+          </a>
+        ))}
+        <div class="nav-h">{WORDS.nav.run}</div>
+        {RUN.map((link) => (
+          <a class="nav minor" key={link.page} href={hrefOf(link.page, kept)} aria-current={link.page === page ? 'page' : undefined}>
+            {link.name}
           </a>
         ))}
       </nav>

@@ -83,6 +83,8 @@ export const EXAMPLES: readonly OperationExample[] = [
   { id: 'mgmt.approvals.deny', args: { id: '{mgmt.approvals.list#data.1.approval_id}', decided_by: 'olga', reason: 'not this quarter' } },
   { id: 'mgmt.chat_users.list' },
   { id: 'mgmt.chat_users.remove', args: { id: 'slack:T0ACME:U0OLGA' } },
+  { id: 'mgmt.sessions.list' },
+  { id: 'mgmt.sessions.revoke', args: { id: '{mgmt.sessions.list#data.0.id}' } },
   { id: 'mgmt.quarantine.list', args: { active: true } },
   {
     id: 'mgmt.stop',

@@ -182,7 +182,9 @@ export const KEY_OPERATIONS: readonly GatewayOperation[] = [
 
 /** The first of the keys that have made what this one makes; undefined: that is the admin token. */
 function makerOf({ kind, id, madeBy, session }: Principal): string | undefined {
-  return kind === 'management_key' && session === undefined ? (madeBy ?? id) : undefined;
+  if (session !== undefined) return undefined;
+  // A session says which key has signed in, or has made that one.
+  return kind === 'session' ? madeBy : kind === 'management_key' ? (madeBy ?? id) : undefined;
 }
 
 /** Nobody puts a key into a group that his own is not in. @throws GatewayError `not_in_group` */

@@ -58,7 +58,7 @@ const NOW = z.object({
   latest: z.array(LISTED_RECORD).meta({ description: `The last ${LATEST} records` }),
 });
 
-/** What a person asks first: is it working, and does anybody wait for me (decision 10.16). */
+/** What a person asks first: is it working, and does anybody wait for me (decision 10.20). */
 export const NOW_OPERATIONS: readonly GatewayOperation[] = [
   operation({
     id: 'mgmt.overview.read',

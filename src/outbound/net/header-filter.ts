@@ -1,4 +1,5 @@
 import { KnownNames } from '../../base/lib/known-names.ts';
+import { setsOwnCookie, withoutOwnCookies } from '../../base/lib/own-cookies.ts';
 import { firstBlank, holdsAdminToken, holdsOwnToken } from '../../base/lib/own-tokens.ts';
 
 /** What is left out of a forwarded request beyond the fixed rules. */
@@ -98,8 +99,9 @@ export function filterRequestHeaders(rawHeaders: readonly string[], options: Req
     const { lower, leavesRequest } = KNOWN_NAMES.found.get(name) ?? KNOWN_NAMES.learn(name, lookAt);
     if (leavesRequest || drop?.has(lower) || nominated?.has(lower)) continue;
     if (identity && lower === 'accept-encoding') continue;
-    if (holdsOwnSecret(lower, value, adminToken)) continue;
-    kept.push(name, value);
+    const left = lower === 'cookie' ? withoutOwnCookies(value) : value;
+    if (left === undefined || holdsOwnSecret(lower, left, adminToken)) continue;
+    kept.push(name, left);
   }
   addOwn(kept, rawHeaders, options);
   return kept;
@@ -139,6 +141,9 @@ export function filterResponseHeaders(rawHeaders: readonly string[], options: Re
         break;
       case 'content-encoding':
         contentEncoding = listed(contentEncoding, value);
+        break;
+      case 'set-cookie':
+        if (setsOwnCookie(value)) continue;
         break;
       default:
     }

@@ -28,7 +28,7 @@ export const SESSION_OPERATION = 'admin_token.use';
 
 /** Who asks for a change, by what, and from where. */
 export interface Asking {
-  readonly principal: Pick<Principal, 'kind' | 'id' | 'name' | 'orgId' | 'session'>;
+  readonly principal: Pick<Principal, 'kind' | 'id' | 'name' | 'userId' | 'orgId' | 'session'>;
   /** The id of the operation. */
   readonly operation: string;
   /** Address, without port. */

@@ -86,14 +86,15 @@ export class Authenticator {
     const { adminToken, metricsToken, signedIn } = options;
     const refuse = (shownToken: string, scope: Scope, head: ArrivalHead): never => this.#refuseToken(scope, head, shownToken);
     const admin = secretProof({
-      opens: ['admin', 'org'],
-      principal: { kind: 'admin', id: 'admin', scopes: ['none', 'caller', 'admin', 'org'] },
+      opens: ['admin', 'org', 'sign_in'],
+      principal: { kind: 'admin', id: 'admin', scopes: ['none', 'caller', 'admin', 'org', 'sign_in'] },
       secret: adminToken,
       shown: (head) => head.headers['gw-admin-token'] ?? bearerOf(head),
       refuse,
     });
     const proofs: CallerProof[] = [
       { opens: ['org', 'caller'], shown: (head) => shownToRoute(head).apiKey, judge: (key, _scope, head) => this.#byApiKey(key, head) },
+      { opens: ['sign_in'], shown: managementKeyIn, judge: (key, scope, head) => this.#byManagementKey('management', key, scope, head) },
       { ...admin, judge: (token, scope, head) => when(admin.judge(token, scope, head), (principal) => withSession(principal, head)) },
       // A caller's own bearer may be a key of its provider: the admin token is looked for in its own header alone.
       { opens: ['caller'], shown: ({ headers }) => headers['gw-admin-token'], judge: admin.judge },
@@ -119,8 +120,14 @@ export class Authenticator {
     return this.#proofs.principal(scope, head);
   }
 
+  /** Whether a request shows a session of a browser, good or not. */
+  showsSession(head: ArrivalHead): boolean {
+    return this.#options.signedIn?.shown(head) !== undefined;
+  }
+
   #nothingShown(scope: Scope, head: ArrivalHead): Maybe<never> {
-    if (scope === 'admin' || scope === 'org' || scope === 'caller' || scope === 'metrics') return this.#refuseToken(scope, head, undefined);
+    if (scope === 'session') return this.#sessionMissing(head);
+    if (OF_TOKENS.includes(scope)) return this.#refuseToken(scope, head, undefined);
     return this.#refuseKey(scope === 'mcp' ? 'mcp' : 'management', { head, presented: undefined, verdict: { result: 'invalid_key' } });
   }
 
@@ -129,8 +136,14 @@ export class Authenticator {
     throw new GatewayError('unauthorized', `This needs the ${NEEDED[scope] ?? `${scope} token`}${sentInstead(presented)}.`);
   }
 
+  #sessionMissing(head: ArrivalHead): never {
+    this.failed({ surface: 'console', head, presented: undefined });
+    throw new GatewayError('unauthorized', 'Nobody has signed in here.');
+  }
+
   #sessionEnded(scope: Scope, head: ArrivalHead): never {
-    this.failed({ surface: scope === 'admin' || scope === 'org' ? 'admin' : 'management', head, presented: undefined, reason: 'expired' });
+    const surface = scope === 'admin' || scope === 'org' ? 'admin' : scope === 'session' ? 'console' : 'management';
+    this.failed({ surface, head, presented: undefined, reason: 'expired' });
     throw new GatewayError('unauthorized', 'This session is over: sign in again.');
   }
 
@@ -260,7 +273,17 @@ export class Authenticator {
 const NEEDED: Readonly<Partial<Record<Scope, string>>> = {
   org: 'admin token or an API key of the org',
   caller: "call's own API key or workload token",
+  sign_in: 'admin token or a management key',
 };
+
+/** What is refused in the words of a token that was not shown. */
+const OF_TOKENS: readonly Scope[] = ['admin', 'org', 'caller', 'metrics', 'sign_in'];
+
+/** A management key, where the admin token may stand as well. */
+function managementKeyIn(head: ArrivalHead): string | undefined {
+  const shownKey = bearerOf(head);
+  return shownKey?.startsWith(MANAGEMENT_KEY_PREFIX) === true ? shownKey : undefined;
+}
 
 /** What a management key can open. */
 const BY_KEY: readonly Scope[] = ['read', 'write', 'review', 'decide'];

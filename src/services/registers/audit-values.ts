@@ -71,6 +71,7 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   management_key: KEY,
   // By the hash the key is found; it opens nothing.
   chat_user: [...['chat_user_id', 'org_id', 'platform', 'team_id', 'team_name', 'user_id', 'name', 'key_id', 'key_name', 'created_at']],
+  console_session: ['id', 'kind', 'key_id', 'org_id', 'made_at', 'last_seen_at', 'expires_at', 'address', 'browser'],
   // What goes with it is the secret, sealed; `env` is the name of the variable that holds it. A control plane shows one
   // without it.
   credential: [...CREDENTIAL, 'env'],
@@ -126,7 +127,7 @@ export function shownValue(entity: string, member: string, value: unknown): stri
 }
 
 /** Kinds of things that are no more than what the gateway keeps beside those that people have made. */
-const TOLD_WITHOUT_VALUES: ReadonlySet<string> = new Set(['workload_token', 'export_dead_letter', 'chat_link']);
+const TOLD_WITHOUT_VALUES: ReadonlySet<string> = new Set(['workload_token', 'export_dead_letter', 'chat_link', 'console_link']);
 
 /** Whether people know what the store calls so. */
 export function isToldEntity(entity: string): boolean {

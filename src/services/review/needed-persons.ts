@@ -82,11 +82,14 @@ function saidBy(
 }
 
 /**
- * Names one person: the admin token is one, whoever shows it, and so are a key and all that it has made.
- * @param maker the first of the keys that have made this one
+ * Names one person: the admin token is one, whoever shows it, and so are a key, all that it has made, and whoever has
+ * signed in with one of them.
+ * @param maker the first of the keys that have made this one; of a session, of the key that has signed in
  */
 function personOf({ kind, id, user_id: userId }: NamedPrincipal, maker: string | undefined): string {
-  return userId === undefined ? `${kind} ${maker ?? id}` : `user ${userId}`;
+  // Nothing but management keys makes keys.
+  if (maker !== undefined) return `management_key ${maker}`;
+  return userId === undefined ? `${kind} ${id}` : `user ${userId}`;
 }
 
 function saidBefore({ status, decided_by_principal: by, decided_by_note: note, decided_at: at }: ApprovalDecision): GatewayError {

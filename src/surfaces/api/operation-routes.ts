@@ -31,9 +31,9 @@ export function operationRoutes<S>(
       ...(maxBodyBytes === undefined ? {} : { maxBodyBytes }),
       ...(waits && { waits }),
     };
-    const handle: Handle = async ({ principal, head: { headers }, from, params, query, json, text, signal }) => ({
+    const handle: Handle = async ({ principal, head, from, params, query, json, text, signal }) => ({
       ...base,
-      ...(await ask({ principal, params, query, headers, from, json, text, signal })),
+      ...(await ask({ principal, params, query, headers: head.headers, head, from, json, text, signal })),
     });
     return { ...route, handle: answered === undefined ? handle : told(handle, (status) => answered(id, status)) };
   });

@@ -2,7 +2,6 @@
  * Who asks a route: by what a request shows, and by one way to judge it on every surface (specification,
  * "Authentication").
  */
-import { cookieIn } from '../../base/lib/cookie.ts';
 import { GatewayError } from '../../base/lib/gateway-error.ts';
 import { type Maybe, when } from '../../base/lib/maybe.ts';
 import { bearerOf } from '../../base/lib/own-tokens.ts';
@@ -14,6 +13,8 @@ import type { Principal, Scope } from '../../base/model/principal.ts';
 export interface RouteAuthenticator {
   /** Who asks for something of this scope. @throws GatewayError, such as `unauthorized` */
   principal(scope: Scope, head: ArrivalHead): Maybe<Principal>;
+  /** Whether a request shows a session of a browser, good or not; absent: none does. */
+  showsSession?(head: ArrivalHead): boolean;
 }
 
 /** One thing that can be shown. Another kind of key is another row in a list of these. */
@@ -82,32 +83,53 @@ export function metricsProof(secret: string | undefined, refuse: SecretProof['re
 
 /** Where people have signed in. */
 export interface SignedIn {
-  /** Name of the cookie that a browser has. */
-  readonly cookie: string;
+  /** The value of its cookie that a request shows where such a cookie counts; undefined: none. */
+  shown(head: ArrivalHead): string | undefined;
   /**
-   * Whose session this is: a principal of kind `session`; undefined: nobody's, or no longer.
+   * Whose session this is: a principal of kind `session`, of the one org that is asked about where the scope is of an
+   * org; undefined: nobody's, or no longer.
    * @param value of the cookie
+   * @throws GatewayError `misdirected_request`, `insufficient_scope` for an org that is not the person's
    */
-  personOf(value: string): Maybe<Principal | undefined>;
+  personOf(value: string, scope: Scope, head: ArrivalHead): Maybe<Principal | undefined>;
 }
 
 /** What a person who has signed in may be asked for; MCP and metrics are for programs. */
-const OF_PEOPLE: readonly Scope[] = ['admin', 'org', 'read', 'write', 'review', 'decide'];
+const OF_PEOPLE: readonly Scope[] = ['admin', 'org', 'read', 'write', 'review', 'decide', 'session'];
+
+/** Which no form and no address can send, and no page of another origin without being asked first (Fetch standard). */
+export const CONSOLE_HEADER = 'gw-console';
 
 /**
- * The cookie of a browser. A browser sends it whichever page asks, so that what changes something is taken from pages
- * of this very origin alone; browsers say so only by TLS, and on the machine itself.
+ * Keeps every page but those of this very origin from using the cookie of a browser, which sends it whichever page asks:
+ * pages at other ports of the host are of the same site, so that `SameSite` alone is not enough. Browsers say where a
+ * request comes from by TLS, and on the machine itself.
+ * @throws GatewayError `origin_not_allowed`
+ */
+export function requireOwnPage({ method, headers }: Pick<ArrivalHead, 'method' | 'headers'>): void {
+  const { 'sec-fetch-site': site, [CONSOLE_HEADER]: marked } = headers;
+  const isRead = method === 'GET' || method === 'HEAD';
+  const isOwn = isRead ? site === undefined || site === 'same-origin' || site === 'none' : site === 'same-origin' && marked === '1';
+  if (isOwn) return;
+  throw new GatewayError(
+    'origin_not_allowed',
+    isRead
+      ? 'A session is read only by a page of this gateway itself.'
+      : 'A session may change something only from a page of this gateway itself, which sends GW-Console: 1.',
+  );
+}
+
+/**
+ * The cookie of a browser, from pages of this gateway itself alone.
  * @param ended throws `unauthorized` for a session that is over
  */
-export function sessionProof({ cookie, personOf }: SignedIn, ended: (scope: Scope, head: ArrivalHead) => never): CallerProof {
+export function sessionProof(signedIn: SignedIn, ended: (scope: Scope, head: ArrivalHead) => never): CallerProof {
   return {
     opens: OF_PEOPLE,
-    shown: ({ headers }) => cookieIn(headers['cookie'], cookie),
+    shown: (head) => signedIn.shown(head),
     judge: (value, scope, head) => {
-      const isRead = head.method === 'GET' || head.method === 'HEAD';
-      if (!isRead && head.headers['sec-fetch-site'] !== 'same-origin')
-        throw new GatewayError('origin_not_allowed', 'A session may change something only from a page of this gateway itself.');
-      return when(personOf(value), (person) => {
+      requireOwnPage(head);
+      return when(signedIn.personOf(value, scope, head), (person) => {
         if (person === undefined) return ended(scope, head);
         if (person.scopes.includes(scope)) return person;
         throw new GatewayError('insufficient_scope', `This session may not do that: it needs the scope \`${scope}\`.`);

@@ -64,6 +64,8 @@ interface RouteBase {
   readonly yields?: true;
   /** On the port of the management API too, where that has one of its own. */
   readonly anyPort?: true;
+  /** It is there for requests that show a session of a browser, and for nobody else: 404 (decision 10.10). */
+  readonly bySession?: true;
   /**
    * Who refuses parameters that the route does not know (decision 8.15). `read`: its handler, by its schema. `unread`:
    * nobody. Default: it takes none, and the router refuses any.

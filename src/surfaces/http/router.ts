@@ -113,7 +113,9 @@ export class Router {
   }
 
   #select(head: ArrivalHead): RouteMatch {
-    const matches = this.#tree.matches(pathOf(head), head.trafficClass === 'ambient');
+    const isThere = ({ route }: RouteMatch): boolean =>
+      route.bySession !== true || this.#options.authenticator.showsSession?.(head) === true;
+    const matches = this.#tree.matches(pathOf(head), head.trafficClass === 'ambient').filter(isThere);
     const method = head.method === 'HEAD' ? 'GET' : head.method;
     const match = matches.find(({ route }) => route.method === method);
     if (match) return match;

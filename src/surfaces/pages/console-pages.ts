@@ -11,7 +11,7 @@ const PAGE = 'index.html';
 
 /**
  * Nothing but the files of this origin, and no text that becomes code: what a model or a stranger has written stays
- * text, whatever a page does with it (decision 10.16).
+ * text, whatever a page does with it (decision 10.20).
  */
 const POLICY = [
   "default-src 'none'",

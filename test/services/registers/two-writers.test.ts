@@ -22,6 +22,7 @@ const BUNDLE = (id: string) =>
   `schema: gw.policy_bundle.v1\nbundle_id: ${id}\nversion: "1"\ninline_rules: {risk: [{id: ok, effect: {decision: allow}}]}\n`;
 const OVERLAY = BUNDLE('over').replace('id: ok', 'id: more');
 const ADMIN: Principal = { kind: 'admin', id: 'admin', scopes: ['admin'] };
+const ADMIN_TOKEN = 'an-admin-token-of-this-test-alone-0123456789';
 const OLGA = { platform: 'slack', team_id: 'T0', user_id: 'U0' } as const;
 const CALLER = { orgId: 'acme', workloadId: 'ci', callerId: 'alice', callerIp: '192.0.2.1' };
 
@@ -104,6 +105,15 @@ const ROWS: Readonly<Record<string, Row>> = {
       return holder.kind === 'bound' && holder.principal.id === made['chat key'];
     },
     says: true,
+  },
+  console_session: {
+    change: async ({ consoleSessions, store }, made) => {
+      const where = { address: '127.0.0.1', browser: 'a browser' };
+      const begun = await consoleSessions?.signIn(ADMIN_TOKEN, where, () => commitAlone(store));
+      made['cookie'] = begun?.value ?? '';
+    },
+    seen: async ({ consoleSessions }, made) => (await consoleSessions?.personOf(made['cookie'] ?? ''))?.principal.kind,
+    says: 'session',
   },
   api_key: {
     change: async ({ apiKeys }, made) => {
@@ -342,7 +352,7 @@ async function node(t: HasTeardown, shared: Store, clock: FakeClock, name: strin
     GW_CA_DIR: join(dir, 'ca'),
     GW_POLICIES_DIR: policies,
     GW_NODE_ID: name,
-    GW_ADMIN_TOKEN: 'an-admin-token-of-this-test-alone-0123456789',
+    GW_ADMIN_TOKEN: ADMIN_TOKEN,
     GW_SECRETS_KEY: Buffer.alloc(32, 7).toString('base64'),
     GW_PROXY_MITM_ENABLED: 'false',
     GW_APPROVAL_ENABLED: 'true',

@@ -8,6 +8,8 @@ const VERBS: Readonly<Record<string, Named>> = {
   token: [1, 'Create'],
   // The admin token by a program: nothing is changed.
   use: [2, 'Read'],
+  sign_in: [1, 'Create'],
+  sign_out: [4, 'Delete'],
   put: [3, 'Update'],
   update: [3, 'Update'],
   patch: [3, 'Update'],
