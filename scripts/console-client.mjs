@@ -60,11 +60,12 @@ function entryOf({ parameters = [], requestBody, responses }) {
   };
   const body = requestBody?.content[JSON_TYPE]?.schema;
   const [, answer] = Object.entries(responses).find(([status]) => status.startsWith('2')) ?? [];
+  const mayBeNothing = responses['204'] !== undefined && answer?.content?.[JSON_TYPE] !== undefined;
   return [
     ...of('path').map((members) => `readonly params: ${objectOf(...members)}`),
     ...of('query').map((members) => `readonly query: ${objectOf(...members)}`),
     ...(body === undefined ? [] : [`readonly body: ${typeOf(body)}`]),
-    `readonly answer: ${answer?.content?.[JSON_TYPE] === undefined ? 'undefined' : typeOf(answer.content[JSON_TYPE].schema)}`,
+    `readonly answer: ${answer?.content?.[JSON_TYPE] === undefined ? 'undefined' : typeOf(answer.content[JSON_TYPE].schema)}${mayBeNothing ? ' | undefined' : ''}`,
   ];
 }
 

@@ -90,11 +90,12 @@ const OF_BROWSERS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/v1/console/session',
     scope: 'session',
-    summary: 'The session that asks: who has signed in, what that may, until when, and at which gateway.',
+    summary: 'The session that asks: who has signed in, what that may, until when, and at which gateway. 204: nobody has.',
     annotations: READS,
     errors: ['origin_not_allowed', 'misdirected_request'],
-    output: { status: 200, schema: OWN_SESSION },
+    output: { status: 200, otherStatuses: [204], schema: OWN_SESSION },
     handle: async ({ principal }, services) => {
+      if (principal.kind !== 'session') return { status: 204 as const };
       const own = await consoleOf(services).sessions.show(principal.id);
       if (own === undefined) throw new GatewayError('unauthorized', 'This session is over: sign in again.');
       const { health, orgs } = services;
@@ -114,7 +115,7 @@ const OF_BROWSERS: readonly GatewayOperation[] = [
     output: { status: 204 },
     handle: async ({ principal, head, commit }, services) => {
       const { sessions, door } = consoleOf(services);
-      await sessions.end(principal.id, undefined, commit);
+      if (principal.kind === 'session') await sessions.end(principal.id, undefined, commit);
       return { cookies: head === undefined ? [] : cookiesOf(door.cookie(head, undefined)) };
     },
   }),

@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals';
 import type { Operations } from '../../../build/operations.d.ts';
+import { shownText } from '../../base/lib/shown-text.ts';
 import { place, ROOT } from './place.ts';
 
 export type { Operations };
@@ -46,7 +47,7 @@ export async function ask<N extends Asked>(name: N, given: Given<N> = {}, signal
     ...(signal === undefined ? {} : { signal }),
   });
   if (response.status === 204) return undefined as Answer<N>;
-  if (response.ok) return (await response.json()) as Answer<N>;
+  if (response.ok) return seen(await response.text()) as Answer<N>;
   const refusal = await refusalOf(response);
   if (refusal.status === 401 && !path.startsWith('/v1/console/sessions')) sessionOver.value += 1;
   throw refusal;
@@ -82,9 +83,21 @@ function headersOf(hasBody: boolean): Record<string, string> {
   };
 }
 
+/**
+ * An answer in which nothing is hidden: what a stranger has written and nobody would see is written out, on every page
+ * alike. Undefined for what is no JSON.
+ */
+function seen(text: string): unknown {
+  try {
+    return JSON.parse(text, (_, value: unknown) => (typeof value === 'string' ? shownText(value, 'page') : value));
+  } catch {
+    return undefined;
+  }
+}
+
 async function refusalOf(response: Response): Promise<Refusal> {
   const { status } = response;
-  const body = (await response.json().catch(() => undefined)) as { readonly error?: Partial<Refusal> } | undefined;
+  const body = seen(await response.text()) as { readonly error?: Partial<Refusal> } | undefined;
   const { code = 'error', message = `The gateway answered ${status}.`, details } = body?.error ?? {};
   return new Refusal(status, code, message, details);
 }

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import { type Answer, ask } from './ask.ts';
 
-export type Session = Answer<'GET /v1/console/session'>;
+export type Session = NonNullable<Answer<'GET /v1/console/session'>>;
 
 /** Who has signed in; null: nobody; undefined: it is not known yet. */
 export const session = signal<Session | null | undefined>(undefined);
@@ -19,13 +19,13 @@ export async function findSession(): Promise<void> {
     history.replaceState(null, '', location.pathname + location.search);
     await ask('POST /v1/console/sessions', { body: { code } }).catch(() => undefined);
   }
-  session.value = await ask('GET /v1/console/session').catch(() => null);
+  session.value = (await ask('GET /v1/console/session').catch(() => undefined)) ?? null;
 }
 
 /** @throws Refusal */
 export async function signIn(secret: string): Promise<void> {
   await ask('POST /v1/console/sessions', { body: { secret } });
-  session.value = await ask('GET /v1/console/session');
+  session.value = (await ask('GET /v1/console/session')) ?? null;
 }
 
 export async function signOut(): Promise<void> {

@@ -119,8 +119,9 @@ function sentenceOf(call: CallRecord, codes: readonly { readonly code: string; r
   return rules.length > 0 ? W.allowedBy(rules.join(', ')) : W.allowed;
 }
 
+/** A sentence begins with a capital, but a name such as gpt-4.1 keeps its own. */
 function capitalised(text: string): string {
-  const whole = text.charAt(0).toUpperCase() + text.slice(1);
+  const whole = /^[a-z]+(?:[ ,.]|$)/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
   return /[.!?…]$/.test(whole) ? whole : `${whole}.`;
 }
 

@@ -29,17 +29,19 @@ export function CallsPage(): JSX.Element {
   const { answer, refusal, again } = useAsk(ASKED, given);
   const calls = answer?.data.map(recordOf);
   const chosen = query.get('call') ?? undefined;
-  const at = calls?.findIndex(({ record_id: id, record_hash: hash }) => id === chosen || hash === chosen) ?? -1;
+  const at = placeOf(calls, chosen);
   const hrefOfCall = ({ record_id: call }: CallRecord): string => hrefWith({ call });
-  const show = (to: number): void => {
-    const call = calls?.[to];
-    if (call !== undefined) go(hrefOfCall(call), chosen !== undefined);
+  // Keys may come faster than a page is drawn: where somebody is is asked of the address.
+  const step = (by: number): void => {
+    const from = place.value.query.get('call') ?? undefined;
+    const call = calls?.[placeOf(calls, from) + by];
+    if (call !== undefined) go(hrefOfCall(call), from !== undefined);
   };
   useKeys({
-    j: () => show(at + 1),
-    k: () => show(at - 1),
-    '[': () => show(at - 1),
-    ']': () => show(at + 1),
+    j: () => step(1),
+    k: () => step(-1),
+    '[': () => step(-1),
+    ']': () => step(1),
     '.': () => newest(),
     Escape: () => go(hrefWith({ call: undefined })),
   });
@@ -92,6 +94,11 @@ export function CallsPage(): JSX.Element {
       )}
     </div>
   );
+}
+
+/** -1: it is not on this page. */
+function placeOf(calls: readonly CallRecord[] | undefined, chosen: string | undefined): number {
+  return calls?.findIndex(({ record_id: id, record_hash: hash }) => id === chosen || hash === chosen) ?? -1;
 }
 
 /** What to do where nothing fits: a text that no model has may be the name of something else. */

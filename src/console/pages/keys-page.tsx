@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { type Answer, ask, type Item, Refusal } from '../kit/ask.ts';
 import { ago, dayAndMonth, longTime } from '../kit/format.ts';
 import { may } from '../kit/session.ts';
-import { useAsk } from '../kit/use-ask.ts';
+import { type Known, useAsk } from '../kit/use-ask.ts';
 import { CopyButton } from '../pieces/copy.tsx';
 import { Sheet } from '../pieces/sheet.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
@@ -22,7 +22,7 @@ type Sheets = { readonly is: 'new' } | { readonly is: 'revoke'; readonly key: Ke
 export function KeysPage(): JSX.Element {
   const [sheet, setSheet] = useState<Sheets>();
   const keys = useAsk('GET /mgmt/v1/keys', { query: { limit: 200 } });
-  const sessions = useAsk('GET /mgmt/v1/sessions', { query: { limit: 200 } });
+  const sessions = useSessions();
   const close = (): void => setSheet(undefined);
   const done = (): void => {
     close();
@@ -58,9 +58,9 @@ export function KeysPage(): JSX.Element {
           <h2>{W.sessions}</h2>
         </header>
         {!sessions.answer && !sessions.refusal && <Skeleton rows={2} />}
-        {sessions.answer?.data.length === 0 && <Empty title={W.noSessions} />}
-        {sessions.answer && sessions.answer.data.length > 0 && (
-          <Sessions sessions={sessions.answer.data} end={(session) => setSheet({ is: 'end', session })} />
+        {sessions.answer?.length === 0 && <Empty title={W.noSessions} />}
+        {sessions.answer && sessions.answer.length > 0 && (
+          <Sessions sessions={sessions.answer} end={(session) => setSheet({ is: 'end', session })} />
         )}
       </section>
       {sheet?.is === 'new' && <NewKey done={done} />}
@@ -79,13 +79,21 @@ export function KeysPage(): JSX.Element {
           title={W.endTitle(nameOf(sheet.session))}
           hint={W.endHint}
           word={W.end}
-          does={() => ask('DELETE /mgmt/v1/sessions/{id}', { params: { id: sheet.session.id } })}
+          does={() => ask(may('admin') ? 'DELETE /v1/admin/sessions/{id}' : 'DELETE /mgmt/v1/sessions/{id}', { params: { id: sheet.session.id } })}
           done={done}
           close={close}
         />
       )}
     </>
   );
+}
+
+/** Those of the org; whoever holds the admin token sees its own, too. */
+function useSessions(): Known<readonly Session[]> {
+  const isAdmin = may('admin');
+  const all = useAsk('GET /v1/admin/sessions', isAdmin ? {} : undefined);
+  const own = useAsk('GET /mgmt/v1/sessions', isAdmin ? undefined : { query: { limit: 200 } });
+  return isAdmin ? { ...all, answer: all.answer?.sessions } : { ...own, answer: own.answer?.data };
 }
 
 function nameOf({ name, kind }: Session): string {

@@ -77,7 +77,11 @@ function CallRow({ call, href, isChosen, narrow }: { call: CallRecord; href: str
         <td class="num sec hide-s">{metering === undefined ? WORDS.none : `${count(metering.tokens_in)} / ${count(metering.tokens_out)}`}</td>
       )}
       <td class="num hide-s">{metering === undefined ? WORDS.none : money(metering.cost_usd)}</td>
-      {!narrow && <td class="grow note hide-m hide-s">{whyOf(call)}</td>}
+      {!narrow && (
+        <td class="grow note hide-m hide-s" title={whyOf(call)}>
+          {whyOf(call)}
+        </td>
+      )}
     </tr>
   );
 }

@@ -37,7 +37,7 @@ function draw(place: HTMLElement, { kind, times, series, timeText, valueText }: 
       ...sizeOf(place),
       legend: { show: false },
       cursor: { show: false },
-      padding: [8, 8, 0, 0],
+      padding: [8, 18, 0, 0],
       scales: { x: { time: false }, y: { range: (_plot, _low, high) => [0, Math.max(1e-9, high) * 1.08] } },
       axes: [
         { ...axis, grid: { show: false }, size: 26, values: (_plot, at) => at.map(timeText), splits: splitsOf(times) },

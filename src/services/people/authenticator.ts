@@ -109,6 +109,8 @@ export class Authenticator {
       { opens: BY_KEY, shown: bearerOf, judge: (key, scope, head) => this.#byManagementKey('management', key, scope, head) },
     ];
     if (signedIn) proofs.push(sessionProof(signedIn, (scope, head) => this.#sessionEnded(scope, head)));
+    // A browser that opens the console asks whether somebody has signed in: that nobody has is an answer, and no failure.
+    proofs.push({ opens: ['session'], shown: () => '', judge: () => ANYONE });
     this.#proofs = new Proofs(proofs, (scope, head) => this.#nothingShown(scope, head));
   }
 
@@ -126,7 +128,6 @@ export class Authenticator {
   }
 
   #nothingShown(scope: Scope, head: ArrivalHead): Maybe<never> {
-    if (scope === 'session') return this.#sessionMissing(head);
     if (OF_TOKENS.includes(scope)) return this.#refuseToken(scope, head, undefined);
     return this.#refuseKey(scope === 'mcp' ? 'mcp' : 'management', { head, presented: undefined, verdict: { result: 'invalid_key' } });
   }
@@ -134,11 +135,6 @@ export class Authenticator {
   #refuseToken(scope: Scope, head: ArrivalHead, presented: string | undefined): never {
     this.failed({ surface: scope === 'metrics' ? 'metrics' : 'admin', head, presented });
     throw new GatewayError('unauthorized', `This needs the ${NEEDED[scope] ?? `${scope} token`}${sentInstead(presented)}.`);
-  }
-
-  #sessionMissing(head: ArrivalHead): never {
-    this.failed({ surface: 'console', head, presented: undefined });
-    throw new GatewayError('unauthorized', 'Nobody has signed in here.');
   }
 
   #sessionEnded(scope: Scope, head: ArrivalHead): never {
