@@ -72,7 +72,7 @@ const exit = {
 const project = process.env.ESLINT_PROJECT ?? './tsconfig.json';
 
 export default tseslint.config(
-  { ignores: ['node_modules/', 'build/', '.build/', '.tap/', 'coverage/', '**/*.js', '**/*.mjs', '**/*.cjs'] },
+  { ignores: ['node_modules/', 'build/', '.build/', '.tap/', 'coverage/', '**/*.js', '**/*.mjs', '**/*.cjs', 'src/console/'] },
   {
     files: ['src/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts'],
     plugins: { '@typescript-eslint': tseslint.plugin },

@@ -83,6 +83,7 @@ const PACKAGE_MUST_HOLD = [
   'bin/gw.mjs',
   'bin/gw-mcp.mjs',
   'build/catalogue/providers.json',
+  'build/console/index.html',
   'build/src/main.js',
   'build/version.json',
   'policies/bundle.yaml',
@@ -103,7 +104,7 @@ const PACKAGE_MUST_HOLD = [
 const PACKAGE_MUST_NOT_HOLD = [
   /(^|\/)node_modules\//,
   /^(test|scripts|bench|data|credentials)\//,
-  /^build\/(?!src\/|catalogue\/|version\.json$)/,
+  /^build\/(?!src\/|catalogue\/|console\/|version\.json$)/,
   /\.(key|pem|p12|tsbuildinfo|log|map)$/,
   /(^|\/)\.env/,
 ];

@@ -21,7 +21,9 @@ t.test('it is small', async (t) => {
   t.ok(first <= FIRST_LOAD, `the first load is ${first} bytes`);
   const all = assets.filter((name) => /\.(js|css)$/.test(name)).reduce((sum, name) => sum + packedSize(`assets/${name}`), 0);
   t.ok(all <= ALL && all > first - packedSize('index.html'), `all of it is ${all} bytes`);
-  const imported = [...readFileSync(join(folder, named.find((name) => name.endsWith('.js')) ?? ''), 'utf8').matchAll(/import"\.\/([^"]+)"/g)];
+  const imported = [
+    ...readFileSync(join(folder, named.find((name) => name.endsWith('.js')) ?? ''), 'utf8').matchAll(/import"\.\/([^"]+)"/g),
+  ];
   t.strictSame(imported, [], 'the first script needs no other one at once');
 });
 
@@ -34,13 +36,24 @@ t.test('it is served as it was built', async (t) => {
   for (const path of ['/console/', '/console/calls', '/console/calls?decision=deny&call=1', '/console/of-tomorrow']) {
     const answer = await get(path);
     t.equal(answer.status, 200, path);
-    t.match(answer.headers.get('content-security-policy'), /^default-src 'none'; script-src 'self'; .*require-trusted-types-for 'script'; trusted-types 'none'$/);
-    t.match(Object.fromEntries(answer.headers), { 'referrer-policy': 'no-referrer', 'x-frame-options': 'DENY', 'cache-control': 'no-cache' });
+    t.match(
+      answer.headers.get('content-security-policy'),
+      /^default-src 'none'; script-src 'self'; .*require-trusted-types-for 'script'; trusted-types 'none'$/,
+    );
+    t.match(Object.fromEntries(answer.headers), {
+      'referrer-policy': 'no-referrer',
+      'x-frame-options': 'DENY',
+      'cache-control': 'no-cache',
+    });
     t.equal(await answer.text(), page);
   }
   for (const name of assets.filter((name) => !name.endsWith('.br'))) {
     const answer = await get(`/console/assets/${name}`, { 'accept-encoding': 'br' });
-    t.match(Object.fromEntries(answer.headers), { 'cache-control': /immutable/, 'content-encoding': 'br', 'x-content-type-options': 'nosniff' });
+    t.match(Object.fromEntries(answer.headers), {
+      'cache-control': /immutable/,
+      'content-encoding': 'br',
+      'x-content-type-options': 'nosniff',
+    });
     t.ok(Buffer.from(await answer.arrayBuffer()).equals(readFileSync(join(folder, 'assets', name))), name);
     t.ok(brotliDecompressSync(readFileSync(join(folder, 'assets', `${name}.br`))).equals(readFileSync(join(folder, 'assets', name))));
   }

@@ -1,7 +1,7 @@
 // The console in a real browser: what it shows, what it lets one do, by keyboard too, and that nothing in it acts by itself.
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { createServer, request as httpRequest } from 'node:http';
+import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import t from 'tap';
@@ -71,7 +71,12 @@ async function signedIn(t: Tap, place: Place, options: BrowserContextOptions = {
 }
 
 async function opened(t: Tap, { browser, clock }: Pick<Place, 'browser' | 'clock'>, options: BrowserContextOptions): Promise<Seen> {
-  const context = await browser.newContext({ locale: 'en-GB', timezoneId: 'Europe/Berlin', viewport: { width: 1280, height: 800 }, ...options });
+  const context = await browser.newContext({
+    locale: 'en-GB',
+    timezoneId: 'Europe/Berlin',
+    viewport: { width: 1280, height: 800 },
+    ...options,
+  });
   t.teardown(() => context.close());
   context.setDefaultTimeout(120_000);
   const page = await context.newPage();

@@ -24,12 +24,17 @@ export class Refusal extends Error {
   readonly code: string;
   readonly details: readonly { readonly path: string; readonly message: string }[];
 
-  constructor(status: number, code: string, message: string, details: Refusal['details'] = []) {
-    super(message);
+  constructor(message: string, { status = 0, code = 'error', details = [], cause }: Partial<Omit<Refusal, 'message'>> = {}) {
+    super(message, { cause });
     this.status = status;
     this.code = code;
     this.details = details;
   }
+}
+
+/** What somebody is told of a failure. */
+export function refusalFrom(error: unknown): Refusal {
+  return error instanceof Refusal ? error : new Refusal(String(error), { cause: error });
 }
 
 /** Counts sessions that were found to be over: whoever watches it asks for another sign-in. */
@@ -68,7 +73,7 @@ async function sent(url: string, request: RequestInit): Promise<Response> {
     return await fetch(url, { ...request, credentials: 'same-origin' });
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new Refusal(0, 'no_answer', 'The gateway does not answer.');
+    throw new Refusal('The gateway does not answer.', { code: 'no_answer', cause: error });
   }
 }
 
@@ -98,6 +103,6 @@ function seen(text: string): unknown {
 async function refusalOf(response: Response): Promise<Refusal> {
   const { status } = response;
   const body = seen(await response.text()) as { readonly error?: Partial<Refusal> } | undefined;
-  const { code = 'error', message = `The gateway answered ${status}.`, details } = body?.error ?? {};
-  return new Refusal(status, code, message, details);
+  const { code = 'error', message = `The gateway answered ${status}.`, details = [] } = body?.error ?? {};
+  return new Refusal(message, { status, code, details });
 }

@@ -124,7 +124,9 @@ export function reportDay(text: string): string {
 }
 
 export function monthName(text: string): string {
-  return new Intl.DateTimeFormat(LANGUAGE, { timeZone: 'UTC', month: 'long', year: 'numeric' }).format(new Date(`${text.slice(0, 7)}-01T00:00:00Z`));
+  return new Intl.DateTimeFormat(LANGUAGE, { timeZone: 'UTC', month: 'long', year: 'numeric' }).format(
+    new Date(`${text.slice(0, 7)}-01T00:00:00Z`),
+  );
 }
 
 /** `2026-11-22` in the zone. */

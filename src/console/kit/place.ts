@@ -12,17 +12,27 @@ export interface Place {
 
 export const place = signal<Place>(placeOf(location));
 
+/** What holds of every page: whose org is looked at, and in which zone. */
+const KEPT = ['org', 'tz'] as const;
+
 /** The address of a page; members that are empty are left out. */
-export function hrefOf(page: string, query: Readonly<Record<string, string | undefined>> = {}): string {
+export function hrefOf(page: string, query: Query = {}): string {
+  const kept = Object.fromEntries(KEPT.map((name) => [name, place.value.query.get(name) ?? undefined]));
+  return addressOf(page, { ...kept, ...query });
+}
+
+type Query = Readonly<Record<string, string | undefined>>;
+
+function addressOf(page: string, query: Query): string {
   const url = new URL(`console/${page}`, ROOT);
   for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== '') url.searchParams.set(name, value);
   return url.pathname + url.search;
 }
 
 /** The address of this page with some members of its query changed; undefined takes one away. */
-export function hrefWith(change: Readonly<Record<string, string | undefined>>): string {
+export function hrefWith(change: Query): string {
   const { page, query } = place.value;
-  return hrefOf(page, { ...Object.fromEntries(query), ...change });
+  return addressOf(page, { ...Object.fromEntries(query), ...change });
 }
 
 /** Goes there without a new document. @param replaces the entry of the history, so that *back* leads past it */

@@ -18,12 +18,16 @@ export function whoOf({ workload_id: workload, caller_id: caller, caller_ip: ip 
 /** `gpt-4o → gpt-4o-mini` where policy had another model answer. */
 export function modelOf({ model, decision, metering }: CallRecord): string {
   const answered = metering?.model;
-  return decision === 'downgrade' && answered !== undefined && answered !== model ? `${model ?? ''} → ${answered}` : (model ?? answered ?? '');
+  return decision === 'downgrade' && answered !== undefined && answered !== model
+    ? `${model ?? ''} → ${answered}`
+    : (model ?? answered ?? '');
 }
 
 /** The rules that took part, as `layer/id`. */
 export function rulesOf({ policy_trace: trace }: CallRecord): readonly string[] {
-  return trace?.matched_rule_ids.map((id, at) => (trace.matched_layers?.[at] === undefined ? id : `${trace.matched_layers[at]}/${id}`)) ?? [];
+  return (
+    trace?.matched_rule_ids.map((id, at) => (trace.matched_layers?.[at] === undefined ? id : `${trace.matched_layers[at]}/${id}`)) ?? []
+  );
 }
 
 /** The call again, for a terminal: without its body and its key, of which no record holds anything. */

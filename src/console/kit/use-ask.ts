@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { type Answer, type Asked, ask, type Given, Refusal } from './ask.ts';
+import { type Answer, type Asked, ask, type Given, type Refusal, refusalFrom } from './ask.ts';
 
 /** What is known of a question that a page asks. */
 export interface Known<T> {
@@ -26,7 +26,7 @@ export function useAsk<N extends Asked>(name: N, given: Given<N> | undefined, ev
   const asked = useRef(given);
   asked.current = given;
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for what is given
+  // The key stands for what is given.
   useEffect(() => {
     const question = asked.current;
     if (question === undefined) return;
@@ -49,7 +49,7 @@ export function useAsk<N extends Asked>(name: N, given: Given<N> | undefined, ev
         (error: unknown) => {
           if (ending.signal.aborted) return;
           failures += 1;
-          const refusal = error instanceof Refusal ? error : new Refusal(0, 'error', String(error));
+          const refusal = refusalFrom(error);
           setKnown((before) => ({ key, answer: before.key === key ? before.answer : undefined, refusal }));
           next();
         },

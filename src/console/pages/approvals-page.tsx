@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { ask, type Item, Refusal } from '../kit/ask.ts';
+import { ask, type Item, type Refusal, refusalFrom } from '../kit/ask.ts';
 import { ago, bytes, longTime, money, span } from '../kit/format.ts';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
@@ -8,6 +8,7 @@ import { may } from '../kit/session.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { waiting } from '../kit/waiting.ts';
 import { Decision } from '../pieces/decision.tsx';
+import { Key } from '../pieces/key.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { WORDS } from '../words.ts';
 
@@ -106,7 +107,15 @@ function noteOf({ status, estimated_cost_usd: cost, decided_by: by, decided_at: 
   return `${W.decided(status, by ?? '', at === null ? '' : ago(at))}${sent === undefined ? '' : `. ${W.executed}`}`;
 }
 
-function ApprovalCard({ approval, now, again }: { readonly approval: Approval; readonly now: number; readonly again: () => void }): JSX.Element {
+function ApprovalCard({
+  approval,
+  now,
+  again,
+}: {
+  readonly approval: Approval;
+  readonly now: number;
+  readonly again: () => void;
+}): JSX.Element {
   const { status, held } = approval;
   const left = span(leftOf(approval, now));
   return (
@@ -119,8 +128,7 @@ function ApprovalCard({ approval, now, again }: { readonly approval: Approval; r
         <p class="consequence">{status === 'pending' ? consequenceOf(approval) : noteOf(approval)}</p>
         <ApprovalFacts approval={approval} />
       </div>
-      {status === 'pending' &&
-        (may('decide') ? <Decide approval={approval} again={again} /> : <div class="decide note">{W.readOnly}</div>)}
+      {status === 'pending' && (may('decide') ? <Decide approval={approval} again={again} /> : <div class="decide note">{W.readOnly}</div>)}
     </section>
   );
 }
@@ -182,7 +190,9 @@ function ApprovalFacts({ approval }: { readonly approval: Approval }): JSX.Eleme
           <dt>{F.people}</dt>
           <dd>
             {needs?.map(({ required, group }) => `${required}${group === undefined ? '' : ` of ${group}`}`).join(', ')}{' '}
-            {decisions.length === 0 ? W.nobodyYet : decisions.map((one) => `${one.status}: ${W.saidSo(one.decided_by, ago(one.decided_at))}`).join('; ')}
+            {decisions.length === 0
+              ? W.nobodyYet
+              : decisions.map((one) => `${one.status}: ${W.saidSo(one.decided_by, ago(one.decided_at))}`).join('; ')}
           </dd>
         </>
       )}
@@ -190,7 +200,7 @@ function ApprovalFacts({ approval }: { readonly approval: Approval }): JSX.Eleme
       <dd>{longTime(approval.held?.until ?? approval.expires_at)}</dd>
       <dt>{F.record}</dt>
       <dd>
-        <a href={hrefOf('calls', { org: place.value.query.get('org') ?? undefined, range: '30d', call: approval.record_id })}>
+        <a href={hrefOf('calls', { range: '30d', call: approval.record_id })}>
           <span class="mono">{approval.record_id}</span>
         </a>
       </dd>
@@ -215,7 +225,7 @@ function Decide({ approval, again }: { readonly approval: Approval; readonly aga
       });
       setRefusal(undefined);
     } catch (error) {
-      setRefusal(error instanceof Refusal ? error : new Refusal(0, 'error', String(error)));
+      setRefusal(refusalFrom(error));
     }
     setChoice(undefined);
     setAsked(false);
@@ -230,10 +240,10 @@ function Decide({ approval, again }: { readonly approval: Approval; readonly aga
         {choice === undefined ? (
           <>
             <button type="button" class="btn primary" onClick={choose('approve')}>
-              {W.approve} <kbd aria-hidden="true">a</kbd>
+              {W.approve} <Key>a</Key>
             </button>
             <button type="button" class="btn danger" onClick={choose('deny')}>
-              {W.deny} <kbd aria-hidden="true">d</kbd>
+              {W.deny} <Key>d</Key>
             </button>
             <input
               class="field"
@@ -254,7 +264,7 @@ function Decide({ approval, again }: { readonly approval: Approval; readonly aga
               ref={(button) => button?.focus()}
               onClick={() => void confirm()}
             >
-              {choice === 'approve' ? W.confirmYes : W.confirmNo} <kbd aria-hidden="true">Enter</kbd>
+              {choice === 'approve' ? W.confirmYes : W.confirmNo} <Key>Enter</Key>
             </button>
             <button type="button" class="btn quiet" onClick={choose(undefined)}>
               {WORDS.cancel}

@@ -93,39 +93,50 @@ export function CallFilters({ query }: { readonly query: URLSearchParams }): JSX
   );
 }
 
-function Filter({ name, value }: { readonly name: (typeof FILTERS)[number]; readonly value: string }): JSX.Element {
-  const choices = CHOICES[name];
+interface FilterFacts {
+  readonly name: (typeof FILTERS)[number];
+  readonly value: string;
+}
+
+function Filter({ name, value }: FilterFacts): JSX.Element {
   const word = W.filters[name];
   return (
     <span class={value === '' ? 'chip' : 'chip on'}>
-      <label>
-        {word}{' '}
-        {choices === undefined ? (
-          <input
-            defaultValue={value}
-            key={value}
-            placeholder={W.any}
-            spellcheck={false}
-            autocomplete="off"
-            onChange={(event) => set(name, event.currentTarget.value.trim())}
-          />
-        ) : (
-          <select value={value} onChange={(event) => set(name, event.currentTarget.value)}>
-            <option value="">{W.any}</option>
-            {Object.entries(choices).map(([choice, text]) => (
-              <option key={choice} value={choice}>
-                {text}
-              </option>
-            ))}
-          </select>
-        )}
-      </label>
+      <label for={`filter-${name}`}>{word}</label>{' '}
+      {CHOICES[name] === undefined ? <TextOf name={name} value={value} /> : <ChoiceOf name={name} value={value} />}
       {value !== '' && (
         <button type="button" aria-label={W.remove(word)} onClick={() => set(name, '')}>
           ✕
         </button>
       )}
     </span>
+  );
+}
+
+function TextOf({ name, value }: FilterFacts): JSX.Element {
+  return (
+    <input
+      id={`filter-${name}`}
+      defaultValue={value}
+      key={value}
+      placeholder={W.any}
+      spellcheck={false}
+      autocomplete="off"
+      onChange={(event) => set(name, event.currentTarget.value.trim())}
+    />
+  );
+}
+
+function ChoiceOf({ name, value }: FilterFacts): JSX.Element {
+  return (
+    <select id={`filter-${name}`} value={value} onChange={(event) => set(name, event.currentTarget.value)}>
+      <option value="">{W.any}</option>
+      {Object.entries(CHOICES[name] ?? {}).map(([choice, text]) => (
+        <option key={choice} value={choice}>
+          {text}
+        </option>
+      ))}
+    </select>
   );
 }
 

@@ -1,11 +1,12 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { type Answer, urlOf } from '../kit/ask.ts';
 import { bytes, count, longTime, milliseconds, money } from '../kit/format.ts';
-import { hrefOf, place as shownPlace } from '../kit/place.ts';
+import { hrefOf } from '../kit/place.ts';
 import { type CallRecord, curlOf, modelOf, recordOf, whoOf } from '../kit/record.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { CopyButton } from '../pieces/copy.tsx';
 import { Decision, toneOf } from '../pieces/decision.tsx';
+import { Key } from '../pieces/key.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { WORDS } from '../words.ts';
 
@@ -40,12 +41,12 @@ export function CallPanel({ id, place, close }: CallPanelFacts): JSX.Element {
         <span class="more">
           {place?.newer && (
             <a href={place.hrefOf(place.newer)} data-stays="" aria-label={W.newer} title={W.newer}>
-              <kbd>[</kbd>
+              <Key>[</Key>
             </a>
           )}
           {place?.older && (
             <a href={place.hrefOf(place.older)} data-stays="" aria-label={W.older} title={W.older}>
-              <kbd>]</kbd>
+              <Key>]</Key>
             </a>
           )}
           <a href={close} data-stays="" aria-label={W.close} title={W.close}>
@@ -76,7 +77,8 @@ export function CallPanel({ id, place, close }: CallPanelFacts): JSX.Element {
 
 /** The answer first, in a sentence; then what would change it. */
 function Why({ call, explained }: { readonly call: CallRecord; readonly explained: Explained | undefined }): JSX.Element {
-  const codes = explained?.reason_codes ?? call.reason_codes.map((code): { readonly code: string; readonly meaning?: string } => ({ code }));
+  const codes =
+    explained?.reason_codes ?? call.reason_codes.map((code): { readonly code: string; readonly meaning?: string } => ({ code }));
   const ways = explained?.would_let_it_through ?? [];
   return (
     <>
@@ -129,8 +131,7 @@ const DOORS: Readonly<Record<string, string>> = { direct_api: 'API', sdk_redirec
 
 function Facts({ call }: { readonly call: CallRecord }): JSX.Element {
   const { metering } = call;
-  const org = shownPlace.value.query.get('org') ?? undefined;
-  const filter = (name: string, value: string): JSX.Element => <a href={hrefOf('calls', { org, range: '7d', [name]: value })}>{value}</a>;
+  const filter = (name: string, value: string): JSX.Element => <a href={hrefOf('calls', { range: '7d', [name]: value })}>{value}</a>;
   return (
     <>
       <h3>{W.facts}</h3>
@@ -139,7 +140,12 @@ function Facts({ call }: { readonly call: CallRecord }): JSX.Element {
           {filter('workload_id', call.workload_id)} {whoOf(call) !== call.workload_id && whoOf(call)} {call.caller_ip}
         </Fact>
         <Fact name={W.belongs}>
-          {[call.project_id, call.customer_id, call.account_id, ...Object.entries(call.labels ?? {}).map(([key, value]) => `${key}=${value}`)]
+          {[
+            call.project_id,
+            call.customer_id,
+            call.account_id,
+            ...Object.entries(call.labels ?? {}).map(([key, value]) => `${key}=${value}`),
+          ]
             .filter((part) => part !== undefined)
             .join(', ')}
         </Fact>

@@ -121,4 +121,3 @@ function NoCalls({ query }: { readonly query: URLSearchParams }): JSX.Element {
     </Empty>
   );
 }
-

@@ -99,7 +99,7 @@ function Domains({ domains, draft }: { readonly domains: readonly Domain[]; read
         {domains.map((domain) => (
           <tr key={domain.domain}>
             <th scope="row" class="mono cut" title={domain.domain}>
-              <a href={hrefOf('calls', { org: place.value.query.get('org') ?? undefined, range: '30d', target_host: domain.domain })}>{domain.domain}</a>
+              <a href={hrefOf('calls', { range: '30d', target_host: domain.domain })}>{domain.domain}</a>
             </th>
             <td class="hide-s sec">{domain.vendor ?? (domain.looks_like === undefined ? WORDS.none : W.looksLike(domain.looks_like))}</td>
             <td>

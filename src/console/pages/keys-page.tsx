@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { type Answer, ask, type Item, Refusal } from '../kit/ask.ts';
+import { type Answer, ask, type Item, type Refusal, refusalFrom } from '../kit/ask.ts';
 import { ago, dayAndMonth, longTime } from '../kit/format.ts';
 import { may } from '../kit/session.ts';
 import { type Known, useAsk } from '../kit/use-ask.ts';
@@ -48,9 +48,7 @@ export function KeysPage(): JSX.Element {
         </header>
         {!keys.answer && !keys.refusal && <Skeleton rows={4} />}
         {keys.answer?.data.length === 0 && <Empty title={W.first}>{W.firstHint}</Empty>}
-        {keys.answer && keys.answer.data.length > 0 && (
-          <Keys keys={keys.answer.data} revoke={(key) => setSheet({ is: 'revoke', key })} />
-        )}
+        {keys.answer && keys.answer.data.length > 0 && <Keys keys={keys.answer.data} revoke={(key) => setSheet({ is: 'revoke', key })} />}
       </section>
       {sessions.refusal && <Problem refusal={sessions.refusal} again={sessions.again} />}
       <section class="card" aria-label={W.sessions}>
@@ -79,7 +77,9 @@ export function KeysPage(): JSX.Element {
           title={W.endTitle(nameOf(sheet.session))}
           hint={W.endHint}
           word={W.end}
-          does={() => ask(may('admin') ? 'DELETE /v1/admin/sessions/{id}' : 'DELETE /mgmt/v1/sessions/{id}', { params: { id: sheet.session.id } })}
+          does={() =>
+            ask(may('admin') ? 'DELETE /v1/admin/sessions/{id}' : 'DELETE /mgmt/v1/sessions/{id}', { params: { id: sheet.session.id } })
+          }
           done={done}
           close={close}
         />
@@ -228,7 +228,7 @@ function NewKey({ done }: { readonly done: () => void }): JSX.Element {
         }),
       );
     } catch (error) {
-      setRefusal(error instanceof Refusal ? error : new Refusal(0, 'error', String(error)));
+      setRefusal(refusalFrom(error));
     }
   };
   if (made !== undefined)
@@ -276,7 +276,15 @@ function NewKey({ done }: { readonly done: () => void }): JSX.Element {
   );
 }
 
-function Choice({ label, name, of }: { readonly label: string; readonly name: string; readonly of: Readonly<Record<string, string>> }): JSX.Element {
+function Choice({
+  label,
+  name,
+  of,
+}: {
+  readonly label: string;
+  readonly name: string;
+  readonly of: Readonly<Record<string, string>>;
+}): JSX.Element {
   return (
     <label>
       {label}
@@ -305,7 +313,7 @@ function Sure({ title, hint, word, does, done, close }: SureFacts): JSX.Element 
   const [refusal, setRefusal] = useState<Refusal>();
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
-    does().then(done, (error: unknown) => setRefusal(error instanceof Refusal ? error : new Refusal(0, 'error', String(error))));
+    does().then(done, (error: unknown) => setRefusal(refusalFrom(error)));
   };
   return (
     <Sheet title={title} close={close}>

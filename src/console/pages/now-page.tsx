@@ -1,7 +1,6 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import type { Answer } from '../kit/ask.ts';
-import { ago, count, hourAndMinute, money, percentOf, share, span, zone } from '../kit/format.ts';
+import { ago, count, hourAndMinute, money, percentOf, share, zone } from '../kit/format.ts';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
 import { type CallRecord, recordOf } from '../kit/record.ts';
@@ -9,17 +8,16 @@ import { useAsk } from '../kit/use-ask.ts';
 import { waiting } from '../kit/waiting.ts';
 import { Bar } from '../pieces/bar.tsx';
 import { CallsTable } from '../pieces/calls-table.tsx';
-import { Chart, type ChartFacts, Legend } from '../pieces/chart.tsx';
-import { Decision } from '../pieces/decision.tsx';
+import { Chart, Legend } from '../pieces/chart.tsx';
+import type { ChartFacts } from '../pieces/chart-facts.ts';
+import { Key } from '../pieces/key.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { Tile } from '../pieces/tile.tsx';
 import { WORDS } from '../words.ts';
-import { leftOf, whatOf, whoAsks } from './approvals-page.tsx';
-import { whoGoes } from './domains-page.tsx';
+import { type Overview, Waits } from './waits.tsx';
 
 const W = WORDS.now;
 const EVERY_MS = 5_000;
-type Overview = Answer<'GET /mgmt/v1/overview'>;
 const WINDOWS = ['1h', '6h', '24h'] as const;
 type Window = (typeof WINDOWS)[number];
 const WINDOW_MINUTES: Readonly<Record<Window, number>> = { '1h': 60, '6h': 360, '24h': 1440 };
@@ -93,7 +91,6 @@ function Tiles({ now, window }: { readonly now: Overview; readonly window: Windo
   const used = cap && percentOf(cap.spent_usd, cap.effective_limit_usd);
   const [noUsage = 0, atDefault = 0] = [today.total_requests_without_usage, today.total_requests_priced_by_default];
   const perMinute = all / WINDOW_MINUTES[window];
-  const org = place.value.query.get('org') ?? undefined;
   return (
     <div class="grid tiles">
       <Tile name={W.calls} value={count(all)}>
@@ -103,7 +100,7 @@ function Tiles({ now, window }: { readonly now: Overview; readonly window: Windo
         {most === undefined ? (
           W.noneRefused
         ) : (
-          <a class="link" href={hrefOf('calls', { org, range: window, decision: most.decision })}>
+          <a class="link" href={hrefOf('calls', { range: window, decision: most.decision })}>
             {W.mostBy(WORDS.decisions[most.decision], count(most.count))}
           </a>
         )}
@@ -116,7 +113,7 @@ function Tiles({ now, window }: { readonly now: Overview; readonly window: Windo
         {noUsage + atDefault === 0 ? (
           W.allCertain
         ) : (
-          <a class="link" href={hrefOf('calls', { org, range: '24h', cost_doubt: 'any' })}>
+          <a class="link" href={hrefOf('calls', { range: '24h', cost_doubt: 'any' })}>
             {W.defaultPrice(count(atDefault))}
           </a>
         )}
@@ -151,93 +148,6 @@ function Calls({ now }: { readonly now: Overview }): JSX.Element {
   );
 }
 
-/** What somebody has to look at, what waits on an open connection first. */
-function Waits({ now }: { readonly now: Overview }): JSX.Element {
-  const org = place.value.query.get('org') ?? undefined;
-  const at = Date.parse(now.at);
-  const rows: { readonly key: string; readonly href: string | undefined; readonly sign: JSX.Element; readonly what: string; readonly note: string }[] = [
-    ...now.stops.map((stop) => ({ key: stop.stop_id, href: undefined, sign: <Dot bad />, what: WORDS.stop.stopped, note: stop.reason })),
-    ...now.waiting.approvals.map((approval) => ({
-      key: approval.approval_id,
-      href: hrefOf('approvals', { org, approval: approval.approval_id }),
-      sign: <Decision of="pending" words={span(leftOf(approval, at))} />,
-      what: W.wants(whoAsks(approval)) + whatOf(approval),
-      note: [
-        approval.estimated_cost_usd === undefined ? undefined : W.estimated(money(approval.estimated_cost_usd)),
-        approval.rule_ids[0] === undefined ? undefined : W.byRule(approval.rule_ids[0]),
-      ]
-        .filter((part) => part !== undefined)
-        .join(', '),
-    })),
-    ...now.health.connectors
-      .filter(({ healthy }) => !healthy)
-      .map(({ id }) => ({ key: `connector ${id}`, href: hrefOf('calls', { org, provider: id, decision: 'error' }), sign: <Dot bad />, what: W.providerDown(id), note: '' })),
-    ...(now.waiting.in_quarantine === 0
-      ? []
-      : [
-          {
-            key: 'quarantine',
-            href: hrefOf('calls', { org, decision: 'quarantine' }),
-            sign: <Dot />,
-            what: W.quarantined(count(now.waiting.in_quarantine)),
-            note: '',
-          },
-        ]),
-    ...now.unmanaged_domains.map((domain) => ({
-      key: domain.domain,
-      href: hrefOf('domains', { org }),
-      sign: <Dot />,
-      what: W.unmanaged(domain.domain),
-      note: W.unmanagedSince(whoGoes(domain), ago(domain.first_seen, at)),
-    })),
-    ...now.health.warnings.map(({ code, message }) => ({ key: code, href: undefined, sign: <Dot />, what: message, note: code })),
-  ];
-  return (
-    <section class="card">
-      <header>
-        <h2>{W.waits}</h2>
-        <span class="more">{rows.length}</span>
-      </header>
-      {rows.length === 0 ? (
-        <Empty title={W.nothingWaits}>{W.nothingWaitsHint}</Empty>
-      ) : (
-        <ul class="list">
-          {rows.slice(0, MOST_ROWS).map(({ key, href, sign, what, note }) => {
-            const inner = (
-              <>
-                {sign}
-                <div>
-                  {what}
-                  {note !== '' && <div class="note">{note}</div>}
-                </div>
-              </>
-            );
-            return (
-              <li key={key}>
-                {href === undefined ? (
-                  <div class="row">{inner}</div>
-                ) : (
-                  <a class="row" href={href}>
-                    {inner}
-                    <span class="r dim" aria-hidden="true">
-                      →
-                    </span>
-                  </a>
-                )}
-              </li>
-            );
-          })}
-        </ul>
-      )}
-    </section>
-  );
-}
-const MOST_ROWS = 6;
-
-function Dot({ bad = false }: { readonly bad?: boolean }): JSX.Element {
-  return <span class={bad ? 'dot e' : 'dot w'} />;
-}
-
 /** Rows stay where they are: what is new waits until it is asked for. */
 function Latest({ now }: { readonly now: Overview }): JSX.Element {
   const [shown, setShown] = useState<readonly CallRecord[]>();
@@ -251,7 +161,6 @@ function Latest({ now }: { readonly now: Overview }): JSX.Element {
   }, [isFirst, calls]);
   const update = (): void => setShown(calls);
   useKeys({ '.': update });
-  const org = place.value.query.get('org') ?? undefined;
   return (
     <section class="card">
       <header>
@@ -259,10 +168,10 @@ function Latest({ now }: { readonly now: Overview }): JSX.Element {
         <span class="more">
           {fresh > 0 && (
             <button type="button" class="btn quiet" onClick={update}>
-              <kbd aria-hidden="true">.</kbd> {W.fresh(fresh)}
+              <Key>.</Key> {W.fresh(fresh)}
             </button>
           )}
-          <a class="link" href={hrefOf('calls', { org })}>
+          <a class="link" href={hrefOf('calls')}>
             {W.allCalls}
           </a>
         </span>
@@ -270,9 +179,8 @@ function Latest({ now }: { readonly now: Overview }): JSX.Element {
       {rows.length === 0 ? (
         <Empty title={WORDS.calls.noneAtAll}>{WORDS.calls.noneAtAllHint}</Empty>
       ) : (
-        <CallsTable calls={rows} hrefOf={({ record_id: call }) => hrefOf('calls', { org, call, range: '7d' })} />
+        <CallsTable calls={rows} hrefOf={({ record_id: call }) => hrefOf('calls', { call, range: '7d' })} />
       )}
     </section>
   );
 }
-

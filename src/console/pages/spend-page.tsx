@@ -4,7 +4,8 @@ import { count, dayAndMonth, dollarsForChart, money, percentOf, reportDay, zone 
 import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { Bar } from '../pieces/bar.tsx';
-import { Chart, type ChartFacts, Legend } from '../pieces/chart.tsx';
+import { Chart, Legend } from '../pieces/chart.tsx';
+import type { ChartFacts } from '../pieces/chart-facts.ts';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { Tile } from '../pieces/tile.tsx';
 import { WORDS } from '../words.ts';
@@ -82,42 +83,61 @@ function Choice<K extends By | Period>({
   );
 }
 
-function Totals({ report }: { readonly report: Report }): JSX.Element {
+interface ReportFacts {
+  readonly report: Report;
+}
+
+function Totals({ report }: ReportFacts): JSX.Element {
   const { forecast } = report;
-  const cap = forecast?.first_cap;
-  const used = cap && percentOf(cap.spent_usd, cap.effective_limit_usd);
-  const [noUsage = 0, atDefault = 0] = [report.total_requests_without_usage, report.total_requests_priced_by_default];
+  const end = forecast === undefined ? W.endsNot : forecast.forecast_usd === null ? W.tooEarly : W.endHint;
   return (
     <div class="grid tiles">
       <Tile name={W.total} value={money(report.total_cost_usd)}>
         {W.requests(count(report.total_requests))}
       </Tile>
       <Tile name={W.end} value={forecast?.forecast_usd ? money(forecast.forecast_usd) : WORDS.none}>
-        {forecast === undefined ? W.endsNot : forecast.forecast_usd === null ? W.tooEarly : W.endHint}
+        {end}
       </Tile>
-      <Tile name={W.cap} value={cap ? money(cap.effective_limit_usd) : WORDS.none}>
-        {cap === undefined ? (
-          W.noCap
-        ) : (
-          <>
-            {used !== undefined && <Bar used={used} label={WORDS.now.capBar(`${Math.round(used)} %`)} />}
-            {W.capOf(cap.scope_id ?? cap.scope)}.{' '}
-            {cap.reached_at === null ? W.outlooks[cap.outlook] : W.reachedAt(dayAndMonth(new Date(cap.reached_at)))}
-          </>
-        )}
-      </Tile>
-      <Tile name={W.uncertain} value={count(noUsage)} unit={W.withoutUsage}>
-        {noUsage + atDefault === 0 ? (
-          W.certain
-        ) : (
-          <a class="link" href={hrefOf('calls', { org: place.value.query.get('org') ?? undefined, range: '30d', cost_doubt: 'any' })}>
-            {atDefault === 0
-              ? W.approximated(money(report.total_cost_without_usage_usd ?? '0'))
-              : W.atDefault(count(atDefault), money(report.total_cost_priced_by_default_usd ?? '0'))}
-          </a>
-        )}
-      </Tile>
+      <CapTile report={report} />
+      <DoubtTile report={report} />
     </div>
+  );
+}
+
+function CapTile({ report }: ReportFacts): JSX.Element {
+  const cap = report.forecast?.first_cap;
+  if (cap === undefined)
+    return (
+      <Tile name={W.cap} value={WORDS.none}>
+        {W.noCap}
+      </Tile>
+    );
+  const used = percentOf(cap.spent_usd, cap.effective_limit_usd);
+  return (
+    <Tile name={W.cap} value={money(cap.effective_limit_usd)}>
+      {used !== undefined && <Bar used={used} label={WORDS.now.capBar(`${Math.round(used)} %`)} />}
+      {W.capOf(cap.scope_id ?? cap.scope)}.{' '}
+      {cap.reached_at === null ? W.outlooks[cap.outlook] : W.reachedAt(dayAndMonth(new Date(cap.reached_at)))}
+    </Tile>
+  );
+}
+
+function DoubtTile({ report }: ReportFacts): JSX.Element {
+  const [noUsage = 0, atDefault = 0] = [report.total_requests_without_usage, report.total_requests_priced_by_default];
+  const text =
+    atDefault === 0
+      ? W.approximated(money(report.total_cost_without_usage_usd ?? '0'))
+      : W.atDefault(count(atDefault), money(report.total_cost_priced_by_default_usd ?? '0'));
+  return (
+    <Tile name={W.uncertain} value={count(noUsage)} unit={W.withoutUsage}>
+      {noUsage + atDefault === 0 ? (
+        W.certain
+      ) : (
+        <a class="link" href={hrefOf('calls', { range: '30d', cost_doubt: 'any' })}>
+          {text}
+        </a>
+      )}
+    </Tile>
   );
 }
 
@@ -171,7 +191,8 @@ function chartOf({ rows, from, to }: Report): ChartFacts {
 function daysBetween(from: string, to: string): readonly string[] {
   const days: string[] = [];
   const DAY_MS = 86_400_000;
-  for (let at = Date.parse(`${from}T00:00:00Z`); at <= Date.parse(`${to}T00:00:00Z`); at += DAY_MS) days.push(new Date(at).toISOString().slice(0, 10));
+  for (let at = Date.parse(`${from}T00:00:00Z`); at <= Date.parse(`${to}T00:00:00Z`); at += DAY_MS)
+    days.push(new Date(at).toISOString().slice(0, 10));
   return days;
 }
 
@@ -241,5 +262,5 @@ function callsOf(by: By, name: string): string {
     account: 'account',
     caller: 'caller_id',
   };
-  return hrefOf('calls', { org: place.value.query.get('org') ?? undefined, range: '30d', [filters[by]]: name });
+  return hrefOf('calls', { range: '30d', [filters[by]]: name });
 }

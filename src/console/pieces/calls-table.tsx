@@ -64,9 +64,7 @@ function CallRow({ call, href, isChosen, narrow }: { call: CallRecord; href: str
         </a>
       </td>
       <td>
-        <a class="cover" href={href} data-stays="" tabIndex={-1} aria-hidden="true">
-          <Decision of={call.decision} />
-        </a>
+        <Decision of={call.decision} />
       </td>
       <td class="cut">{whoOf(call)}</td>
       {!narrow && <td class="hide-m hide-s">{call.provider ?? WORDS.none}</td>}
@@ -74,7 +72,9 @@ function CallRow({ call, href, isChosen, narrow }: { call: CallRecord; href: str
         {modelOf(call) || call.target_host}
       </td>
       {!narrow && (
-        <td class="num sec hide-s">{metering === undefined ? WORDS.none : `${count(metering.tokens_in)} / ${count(metering.tokens_out)}`}</td>
+        <td class="num sec hide-s">
+          {metering === undefined ? WORDS.none : `${count(metering.tokens_in)} / ${count(metering.tokens_out)}`}
+        </td>
       )}
       <td class="num hide-s">{metering === undefined ? WORDS.none : money(metering.cost_usd)}</td>
       {!narrow && (

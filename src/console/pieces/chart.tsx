@@ -1,33 +1,13 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { WORDS } from '../words.ts';
-
-export interface Series {
-  readonly name: string;
-  /** A custom property with its colour: `--c1`. */
-  readonly colour: string;
-  readonly values: readonly number[];
-}
-
-export interface ChartFacts {
-  /** What is shown, for who does not see it. */
-  readonly label: string;
-  /** Seconds since the epoch. */
-  readonly times: readonly number[];
-  /** From the bottom up: they are stacked. */
-  readonly series: readonly Series[];
-  readonly kind: 'area' | 'bars';
-  readonly timeText: (seconds: number) => string;
-  readonly valueText: (value: number) => string;
-  /** What the column of times is called. */
-  readonly timeName: string;
-}
+import type { ChartFacts } from './chart-facts.ts';
 
 /** A stacked chart with its table: what it shows can be read, too. */
 export function Chart(facts: ChartFacts): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
   const key = JSON.stringify([facts.times, facts.series]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for the facts
+  // The key stands for the facts.
   useEffect(() => {
     const { current } = place;
     if (current === null) return;
@@ -69,7 +49,7 @@ function ChartTable({ label, times, series, timeText, valueText, timeName }: Cha
     <details class="facts-table">
       <summary>{WORDS.asTable}</summary>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard */}
-      <div tabIndex={0} role="region" aria-label={label}>
+      <section tabIndex={0} aria-label={label}>
         <table>
           <caption class="seen-by-readers">{label}</caption>
           <thead>
@@ -95,7 +75,7 @@ function ChartTable({ label, times, series, timeText, valueText, timeName }: Cha
             ))}
           </tbody>
         </table>
-      </div>
+      </section>
     </details>
   );
 }

@@ -1,6 +1,6 @@
 /* The only place that knows the library of charts; it is loaded when the first chart is shown. */
 import uPlot from 'uplot';
-import type { ChartFacts } from './chart.tsx';
+import type { ChartFacts } from './chart-facts.ts';
 
 const PER_NAME_PX = 90;
 

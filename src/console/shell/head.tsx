@@ -2,8 +2,9 @@ import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { zone } from '../kit/format.ts';
 import { useKeys } from '../kit/keyboard.ts';
-import { go, hrefOf, place } from '../kit/place.ts';
+import { go, hrefOf } from '../kit/place.ts';
 import { may, session, signOut } from '../kit/session.ts';
+import { Key } from '../pieces/key.tsx';
 import { WORDS } from '../words.ts';
 import { StopSheet } from './stop-sheet.tsx';
 
@@ -14,23 +15,24 @@ export function Head(): JSX.Element {
   const [stops, setStops] = useState(false);
   const field = useRef<HTMLInputElement>(null);
   const who = session.value;
-  const { query } = place.value;
   useKeys({ '/': () => field.current?.focus() });
   const find = (event: SubmitEvent): void => {
     event.preventDefault();
     const text = field.current?.value.trim() ?? '';
-    if (text !== '') go(foundAt(text, query.get('org') ?? undefined));
+    if (text !== '') go(foundAt(text));
     field.current?.blur();
   };
   return (
     <header class="head">
-      <form class="search" role="search" onSubmit={find}>
-        <span aria-hidden="true">⌕</span>
-        <input ref={field} type="search" aria-label={WORDS.head.searchLabel} placeholder={WORDS.head.search} spellcheck={false} />
-        <kbd class="hide-s" aria-hidden="true">
-          /
-        </kbd>
-      </form>
+      <search>
+        <form class="search" onSubmit={find}>
+          <span aria-hidden="true">⌕</span>
+          <input ref={field} type="search" aria-label={WORDS.head.searchLabel} placeholder={WORDS.head.search} spellcheck={false} />
+          <span class="hide-s">
+            <Key>/</Key>
+          </span>
+        </form>
+      </search>
       <span class="sec hide-m hide-s" title={WORDS.head.zone(zone())}>
         {zone()}
       </span>
@@ -51,7 +53,7 @@ export function Head(): JSX.Element {
 }
 
 /** A record by its id or hash; any other text is a part of a model's name, and the empty list offers what else it may be. */
-function foundAt(text: string, org: string | undefined): string {
-  if (RECORD_ID.test(text) || RECORD_HASH.test(text)) return hrefOf('calls', { org, call: text.toLowerCase(), range: '30d' });
-  return hrefOf('calls', { org, model: text });
+function foundAt(text: string): string {
+  if (RECORD_ID.test(text) || RECORD_HASH.test(text)) return hrefOf('calls', { call: text.toLowerCase(), range: '30d' });
+  return hrefOf('calls', { model: text });
 }

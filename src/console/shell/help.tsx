@@ -12,7 +12,9 @@ export function Help({ close }: { readonly close: () => void }): JSX.Element {
               <dt key={keys}>
                 {keys.split(' ').map((key) => (
                   <>
-                    <kbd key={key}>{key}</kbd>{' '}
+                    <span class="key" key={key}>
+                      {key}
+                    </span>{' '}
                   </>
                 ))}
               </dt>

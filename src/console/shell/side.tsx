@@ -16,22 +16,20 @@ const LINKS = [
 const RUN = [{ page: 'keys', name: WORDS.nav.keys }] as const;
 
 export function Side(): JSX.Element {
-  const { page, query } = place.value;
-  // The org and the zone hold of every page.
-  const kept = { org: query.get('org') ?? undefined, tz: query.get('tz') ?? undefined };
+  const { page } = place.value;
   return (
     <div class="side">
       <nav aria-label={WORDS.nav.label}>
         <Brand version={session.value?.gateway.version} />
         {LINKS.map((link) => (
-          <a class="nav" key={link.page} href={hrefOf(link.page, kept)} aria-current={link.page === page ? 'page' : undefined}>
+          <a class="nav" key={link.page} href={hrefOf(link.page)} aria-current={link.page === page ? 'page' : undefined}>
             {link.name}
             {link.page === 'approvals' && waiting.value > 0 && <span class="n">{waiting.value}</span>}
           </a>
         ))}
         <div class="nav-h">{WORDS.nav.run}</div>
         {RUN.map((link) => (
-          <a class="nav minor" key={link.page} href={hrefOf(link.page, kept)} aria-current={link.page === page ? 'page' : undefined}>
+          <a class="nav minor" key={link.page} href={hrefOf(link.page)} aria-current={link.page === page ? 'page' : undefined}>
             {link.name}
           </a>
         ))}

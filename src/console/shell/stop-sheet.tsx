@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { ask, Refusal } from '../kit/ask.ts';
+import { ask, type Refusal, refusalFrom } from '../kit/ask.ts';
 import { ago } from '../kit/format.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { Sheet } from '../pieces/sheet.tsx';
@@ -23,7 +23,7 @@ export function StopSheet({ close }: { readonly close: () => void }): JSX.Elemen
       stops.again();
       return true;
     } catch (error) {
-      setRefusal(error instanceof Refusal ? error : new Refusal(0, 'error', String(error)));
+      setRefusal(refusalFrom(error));
       return false;
     }
   };

@@ -51,7 +51,9 @@ const NOW = z.object({
     more: z.boolean().meta({ description: 'More of them wait' }),
     in_quarantine: count.meta({ description: `Callers that are in quarantine; ${MOST} stands for as many or more` }),
   }),
-  unmanaged_domains: z.array(ORG_DOMAIN).meta({ description: `AI that is used and that no connector covers, the last seen first; at most ${MOST}` }),
+  unmanaged_domains: z
+    .array(ORG_DOMAIN)
+    .meta({ description: `AI that is used and that no connector covers, the last seen first; at most ${MOST}` }),
   stops: z.array(STOP),
   nodes: count,
   health: HEALTH,
@@ -65,7 +67,8 @@ export const NOW_OPERATIONS: readonly GatewayOperation[] = [
     method: 'GET',
     path: '/mgmt/v1/overview',
     scope: 'read',
-    summary: 'All that a first look asks, in one answer: calls over time, spend of today and its forecast, what waits, health, the latest calls.',
+    summary:
+      'All that a first look asks, in one answer: calls over time, spend of today and its forecast, what waits, health, the latest calls.',
     annotations: READS,
     input: { query: { schema: () => z.strictObject({ window: choice(WINDOW_NAMES).optional(), tz: timeZone }) } },
     output: { status: 200, schema: NOW },
@@ -105,7 +108,12 @@ export const NOW_OPERATIONS: readonly GatewayOperation[] = [
   }),
 ];
 
-async function todayOf(orgId: string, tz: string | undefined, { store, budgets }: OperationServices, now: number): Promise<z.output<typeof TODAY>> {
+async function todayOf(
+  orgId: string,
+  tz: string | undefined,
+  { store, budgets }: OperationServices,
+  now: number,
+): Promise<z.output<typeof TODAY>> {
   const zone = zoneOf(tz);
   const day = zone.dayOf(now);
   const [start, end] = [zone.startOf(day), zone.startOf(dayAfter(day))];

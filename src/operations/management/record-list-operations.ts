@@ -5,7 +5,7 @@ import { canonicalHost } from '../../base/lib/host.ts';
 import { parseIp } from '../../base/lib/ip.ts';
 import { CONNECTION_TYPES, TRAFFIC_CLASSES } from '../../base/model/action-request.ts';
 import { DOUBT_NAMES } from '../../base/model/cost-doubt.ts';
-import { type ExecutionRecord, RECORD_TIERS, STREAM_OUTCOMES } from '../../base/model/execution-record.ts';
+import { type ExecutionRecord, type PolicyTrace, RECORD_TIERS, STREAM_OUTCOMES } from '../../base/model/execution-record.ts';
 import { DECISIONS, permits, type RecordedDecision } from '../../base/model/reason-codes.ts';
 import { REPORT_BOUNDS } from '../../base/model/work-bounds.ts';
 import type { RecordFilters } from '../../storage/contract/record-query.ts';
@@ -101,6 +101,7 @@ export const LISTED_RECORD = RECORD.extend({
   }),
 });
 
+type ListedRecord = Omit<ExecutionRecord, 'policy_trace'> & { readonly policy_trace?: PolicyTrace; readonly shortened?: true };
 type ListQuery = z.output<ReturnType<typeof listQuery>>;
 
 /**
@@ -239,7 +240,7 @@ function decisionsFor(asked: RecordedDecision): readonly string[] {
  * Without the observed values of policy fields, which a list of hundreds has no use for: what lacks them is marked, so
  * that nobody takes it for the record (decision 7.13).
  */
-export function listed(stored: StoredRecord) {
+export function listed(stored: StoredRecord): ListedRecord {
   const record = whole(stored);
   if (record.policy_trace?.attributes === undefined) return { ...record };
   const { attributes: _observed, ...trace } = record.policy_trace;
