@@ -133,11 +133,7 @@ function settingsPage({ SETTINGS }, { LATER_SETTINGS }, { COMMAND_VARIABLES }) {
   );
   const later = [
     ...laterValues,
-    ...LATER_SETTINGS.map(({ variable, fallback, help }) => [
-      code(variable),
-      fallback === undefined ? 'unset' : code(fallback),
-      help,
-    ]),
+    ...LATER_SETTINGS.map(({ variable, fallback, help }) => [code(variable), fallback === undefined ? 'unset' : code(fallback), help]),
   ];
   return `# Settings
 
