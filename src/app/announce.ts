@@ -1,6 +1,7 @@
 import { join, relative } from 'node:path';
 import type { Config } from '../base/config/config.ts';
 import { packageRoot } from '../base/lib/package-root.ts';
+import { CONSOLE_PATH } from '../operations/console-operations.ts';
 import type { Gateway } from './gateway.ts';
 
 /**
@@ -19,7 +20,7 @@ export function announcement(gateway: Gateway, config: Config, where: string): s
     `  ambient      ${gateway.originOf(gateway.ambientHost, gateway.ambientPort)}`,
     `  API          ${proxy}/v1/actions:execute`,
     `  management   ${management}/mgmt/v1, ${management}/mcp`,
-    `  console      ${config.consoleEnabled ? `${management}/console (sign in with the admin token or a management key)` : 'off (GW_CONSOLE_ENABLED=false)'}`,
+    `  console      ${config.consoleEnabled ? `${management}${CONSOLE_PATH} (sign in with the admin token or a management key)` : 'off (GW_CONSOLE_ENABLED=false)'}`,
     `  health       ${proxy}/healthz`,
     `  ca           ${gateway.caFile ?? 'interception is off'}`,
     `  admin token  ${gateway.adminToken.file ?? 'as configured'}`,

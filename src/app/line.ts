@@ -96,7 +96,7 @@ export function createLine(config: Config, resources: Resources, ports: () => Li
       exports: resources.exports,
       telemetry: resources.telemetry,
       approvals: resources.approvals,
-      console: consoleServices(config, resources, { door, authenticator, wrongKeys }),
+      console: consoleServices(config, resources.consoleSessions, { door, authenticator, wrongKeys }),
       chat: { users: resources.chatUsers, slackSecret: config.slackSigningSecret, place: resources.place, clock, events },
       quarantines: resources.quarantines,
       stops: resources.stops,

@@ -2,6 +2,7 @@ import type { Config } from '../base/config/config.ts';
 import type { Clock } from '../base/lib/clock.ts';
 import type { Logger } from '../base/lib/log.ts';
 import type { SecretBox } from '../base/lib/secret-box.ts';
+import type { CertificateInForce } from '../inbound/ca/certificate-in-force.ts';
 import { callerIp } from '../inbound/normalise/identity.ts';
 import type { ConsoleServices } from '../operations/services.ts';
 import type { Authenticator } from '../services/people/authenticator.ts';
@@ -10,7 +11,6 @@ import { ConsoleSessions } from '../services/people/console-sessions.ts';
 import type { ManagementKeyService } from '../services/people/management-keys.ts';
 import type { WrongKeys } from '../services/people/wrong-keys.ts';
 import type { Store } from '../storage/contract/store.ts';
-import type { Resources } from './resources.ts';
 
 interface SessionGround {
   readonly store: Store;
@@ -32,7 +32,10 @@ export async function openConsoleSessions(
 /** Its door; undefined when it is switched off. */
 export function consoleDoor(
   { trustedProxies, publicNames, orgId }: Config,
-  { consoleSessions: sessions, certificate }: Pick<Resources, 'consoleSessions' | 'certificate'>,
+  {
+    consoleSessions: sessions,
+    certificate,
+  }: { readonly consoleSessions: ConsoleSessions | undefined; readonly certificate: CertificateInForce | undefined },
 ): ConsoleDoor | undefined {
   const covers = certificate && ((host: string): boolean => certificate.current.covers(host));
   return sessions && new ConsoleDoor({ sessions, trustedProxies, publicNames, covers, orgId });
@@ -44,7 +47,7 @@ const ADMIN_ACCOUNT = 'admin token';
 /** What its operations stand on. */
 export function consoleServices(
   { trustedProxies }: Config,
-  { consoleSessions: sessions }: Pick<Resources, 'consoleSessions'>,
+  sessions: ConsoleSessions | undefined,
   { door, authenticator, wrongKeys }: { door: ConsoleDoor | undefined; authenticator: Authenticator; wrongKeys: WrongKeys },
 ): ConsoleServices | undefined {
   if (sessions === undefined || door === undefined) return undefined;

@@ -7,11 +7,11 @@ import { type CliIo, type Command, EXIT_OK, GatewayRefusal, Unusable } from './c
 import type { GatewayAddress } from './gateway-address.ts';
 import { errorOf, GatewayClient, sendToGateway, URL_OPTION } from './gateway-client.ts';
 import { givenKey } from './management/given-key.ts';
-import { terminalText } from './terminal-text.ts';
+import { JSON_OPTION, printJsonDocument, terminalText } from './terminal-text.ts';
 import { findProgram } from './trust/run-program.ts';
 
 const PATH = '/v1/console/links';
-const OPTIONS = { print: { type: 'boolean' }, key: { type: 'string' }, ...URL_OPTION } as const;
+const OPTIONS = { print: { type: 'boolean' }, key: { type: 'string' }, ...JSON_OPTION, ...URL_OPTION } as const;
 
 /** Programs that show an address in the browser of whoever sits there, by system, the usual one first. */
 const OPENERS: Readonly<Record<string, readonly (readonly [program: string, ...args: string[]])[]>> = {
@@ -27,18 +27,24 @@ const PATIENCE_MS = 3_000;
 /** Opens the web console, signed in. */
 export const consoleCommand: Command = {
   name: 'console',
-  usage: '[--print] [--key mgk_…] [--url http://HOST:PORT]',
+  usage: '[--print] [--json] [--key mgk_…] [--url http://HOST:PORT]',
   summary: 'Opens the web console in the browser, signed in by a link that works once.',
   help: `
   --print   prints the link, and opens nothing
-  --key     signs in with this management key (GW_MANAGEMENT_KEY), and sees its org alone; left out, with the admin token
+  --json    prints it with when it ends, and opens nothing
+  --key     signs in with this management key (GW_MGMT_KEY), and sees its org alone; left out, with the admin token
 
   The link lets in whoever has it, once, within two minutes. Where no browser can be opened it is printed. While a browser is opened, others
   who use the same machine can see the link in its list of processes: use --print there.
 `,
   async run(args, io) {
-    const { print = false, key, url } = parseOptions(args, OPTIONS);
-    const link = await askForLink(givenKey(key, io), url, io);
+    const { print = false, json = false, key, url } = parseOptions(args, OPTIONS);
+    const made = await askForLink(givenKey(key, io), url, io);
+    const link = linkIn(made);
+    if (json) {
+      printJsonDocument(made, io);
+      return EXIT_OK;
+    }
     if (print || !(await isOpened(link, io))) {
       io.stdout(`${terminalText(link)}\n`);
       return EXIT_OK;
@@ -49,11 +55,11 @@ export const consoleCommand: Command = {
   },
 };
 
-async function askForLink(key: string | undefined, url: string | undefined, io: CliIo): Promise<string> {
-  if (key === undefined) return linkIn(await (await GatewayClient.openManagement(url, io)).json('POST', PATH));
+async function askForLink(key: string | undefined, url: string | undefined, io: CliIo): Promise<unknown> {
+  if (key === undefined) return (await GatewayClient.openManagement(url, io)).json('POST', PATH);
   const gateway: GatewayAddress = GatewayClient.keyPlace(io, url);
   const { status, text } = await sendToGateway(gateway, PATH, { method: 'POST', headers: { Authorization: `Bearer ${key}` } });
-  if (status === 201) return linkIn(parseSafeJsonText(text, { malformed: 'invalid_request' }).value);
+  if (status === 201) return parseSafeJsonText(text, { malformed: 'invalid_request' }).value;
   if (status === 401) throw new Unusable(`${gateway.origin} does not accept the management key`);
   const { code, message } = errorOf(text);
   throw new GatewayRefusal(status, code, message || `${gateway.origin} answered ${status}`);

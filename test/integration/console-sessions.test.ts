@@ -1,98 +1,21 @@
 // Who may see the console: signing in, the cookie, whose pages may use it, when it ends, and what it opens.
-import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
-import { request as httpsRequest } from 'node:https';
 import t from 'tap';
 import { withoutOwnCookies } from '../../src/base/lib/own-cookies.ts';
 import type { AuditEntry } from '../../src/base/model/audit-entry.ts';
 import type { KeyScope } from '../../src/base/model/keys.ts';
+import { askAs as ask, Browser, cookieOf, type Fields, OWN_PAGE, type Said, SESSION, SIGN_IN } from '../support/console-browser.ts';
 import { type FakeClock, fakeClock } from '../support/fake-clock.ts';
 import { ADMIN_TOKEN, startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
 import { ALLOW_ALL, bundleOf, CHAT, startGoverned } from '../support/governed.ts';
 import { managedOf } from '../support/managed.ts';
 import { portCertificate } from '../support/port-tls.ts';
-import { gw as command } from '../support/run-gw.ts';
 import type { HasTeardown } from '../support/temp-dir.ts';
 
-type Fields = Readonly<Record<string, string>>;
-
-interface Said {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: Record<string, unknown>;
-  readonly code: string | undefined;
-}
-
-interface Sent {
-  readonly headers?: Fields;
-  readonly body?: unknown;
-  /** By TLS, under this CA. */
-  readonly ca?: string;
-}
-
-/** One request with exactly these fields: no client of this machine adds what browsers say of themselves. */
-function ask(port: number, method: string, path: string, { headers = {}, body, ca }: Sent = {}): Promise<Said> {
-  const text = body === undefined ? undefined : JSON.stringify(body);
-  const sent = {
-    host: '127.0.0.1',
-    port,
-    method,
-    path,
-    agent: false,
-    headers: { ...(text && { 'content-type': 'application/json' }), ...headers },
-  };
-  return new Promise((resolve, reject) => {
-    const call = ca === undefined ? httpRequest(sent) : httpsRequest({ ...sent, ca, servername: 'gw.example' });
-    call.on('response', (answer) => {
-      let said = '';
-      answer.setEncoding('utf8').on('data', (part: string) => (said += part));
-      answer.on('end', () => {
-        const json = said === '' ? {} : (JSON.parse(said) as Record<string, unknown>);
-        const { code } = (json['error'] ?? {}) as { code?: string };
-        resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: json, code });
-      });
-    });
-    call.on('error', reject).end(text);
-  });
-}
-
-const OWN_PAGE = { 'sec-fetch-site': 'same-origin', 'gw-console': '1' } as const;
-const SIGN_IN = '/v1/console/sessions';
-const SESSION = '/v1/console/session';
 const HOUR = 3_600_000;
 
 /** Whose `default` counts for every org. */
 function workloadsIn({ body }: Said): readonly unknown[] {
   return (body['data'] as { workload_id: string }[]).map(({ workload_id: id }) => id);
-}
-
-/** What a browser keeps of an answer, as it sends it back. */
-function cookieOf({ headers }: Said): string {
-  return headers['set-cookie']?.[0]?.split(';', 1)[0] ?? '';
-}
-
-class Browser {
-  readonly port: number;
-  readonly #more: Fields;
-  cookie = '';
-  session: Record<string, unknown> = {};
-
-  constructor(port: number, more: Fields = {}) {
-    this.port = port;
-    this.#more = more;
-  }
-
-  async signIn(body: { secret?: string; code?: string }): Promise<Said> {
-    const said = await ask(this.port, 'POST', SIGN_IN, { headers: { ...OWN_PAGE, 'user-agent': 'Firefox', ...this.#more }, body });
-    if (said.status === 201) {
-      this.cookie = cookieOf(said);
-      this.session = said.body['session'] as Record<string, unknown>;
-    }
-    return said;
-  }
-
-  ask(method: string, path: string, { headers = {}, body }: Sent = {}): Promise<Said> {
-    return ask(this.port, method, path, { headers: { cookie: this.cookie, ...OWN_PAGE, ...this.#more, ...headers }, body });
-  }
 }
 
 interface Place {
@@ -379,6 +302,10 @@ t.test('a session ends', async (t) => {
     t.equal((await gw.admin('DELETE', `/v1/admin/sessions/${String(acme.session['id'])}`)).status, 200);
     t.equal((await acme.ask('GET', SESSION)).status, 401);
     t.match(await gw.admin('DELETE', `/v1/admin/sessions/${String(acme.session['id'])}`), { status: 404 });
+    const trail = await gw.admin('GET', '/v1/admin/audit?operation=sessions.revoke');
+    const revoked = { operation: 'sessions.revoke', org_id: 'acme', object: acme.session['id'], principal: { kind: 'admin' } };
+    t.match((trail.body as { items: AuditEntry[] }).items, [revoked]);
+    t.equal((trail.body as { items: AuditEntry[] }).items.length, 1, 'one for what was ended, none for what was not there');
     const itself = `/v1/admin/sessions/${String(admin.session['id'])}`;
     t.equal((await admin.ask('DELETE', itself)).status, 200);
     t.equal((await admin.ask('GET', SESSION)).status, 401);
@@ -391,8 +318,7 @@ t.test('of the admin token with that token, at every gateway of the folder', asy
   await gw.gateway.stop();
   const again = (token: string) =>
     startTestGateway(t, { clock, bundle: ALLOW_ALL, env: { GW_DATA_DIR: gw.dataDir, GW_ADMIN_TOKEN: token } });
-  const at = (port: number, { cookie }: Browser) =>
-    ask(port, 'GET', SESSION, { headers: { ...OWN_PAGE, cookie: cookie.replace(/^gw-console-\d+/, `gw-console-${port}`) } });
+  const at = (port: number, browser: Browser) => browser.at(port).ask('GET', SESSION);
   const same = await again(ADMIN_TOKEN);
   t.equal((await at(same.port, admin)).status, 200, 'a start ends no session');
   t.equal((await at(same.port, acme)).status, 200);
@@ -438,18 +364,6 @@ t.test('a link', async (t) => {
     const code = await link();
     clock.advance(120_000);
     t.equal((await browser().signIn({ code })).status, 401);
-  });
-
-  await t.test('is printed by gw console', async (t) => {
-    const { key, id } = await keyOf('acme');
-    const run = (line: readonly string[]) =>
-      command(line, { env: { GW_ADMIN_TOKEN: ADMIN_TOKEN, GW_PORT: String(gw.port), GW_CONFIG_DIR: 'none' } });
-    const asAdmin = await run(['console', '--print']);
-    t.match(asAdmin, { code: 0, err: '' });
-    t.match(await browser().signIn({ code: codeIn(asAdmin.out.trim()) }), { status: 201, body: { session: { kind: 'admin' } } });
-    const asKey = await run(['console', '--print', '--key', key]);
-    t.match(await browser().signIn({ code: codeIn(asKey.out.trim()) }), { status: 201, body: { session: { key_id: id } } });
-    t.match(await run(['console', '--print', '--key', 'mgk_wrong']), { code: 2, err: /does not accept the management key/ });
   });
 });
 
@@ -553,8 +467,7 @@ t.test('GW_CONSOLE_ENABLED=false', async (t) => {
   const admin = await on.signedIn(ADMIN_TOKEN);
   await on.gw.gateway.stop();
   const gw = await startTestGateway(t, { env: { GW_CONSOLE_ENABLED: 'false', GW_DATA_DIR: on.gw.dataDir } });
-  const cookie = admin.cookie.replace(/^gw-console-\d+/, `gw-console-${gw.port}`);
-  const headers = { ...OWN_PAGE, cookie };
+  const headers = { ...OWN_PAGE, cookie: admin.at(gw.port).cookie };
   t.match(await ask(gw.port, 'POST', SIGN_IN, { headers, body: { secret: ADMIN_TOKEN } }), { status: 404, code: 'not_found' });
   for (const path of [SESSION, '/v1/admin/sessions', '/mgmt/v1/sessions'])
     t.equal((await ask(gw.port, 'GET', path, { headers })).status, 404, path);
@@ -576,6 +489,4 @@ t.test('with a port of its own the console is there, with what the admin API has
   t.equal((await ask(port, 'POST', '/v1/admin/workloads')).status, 404, 'whatever the method');
   const there = { headers: { ...OWN_PAGE, cookie: one.cookie } };
   t.equal((await ask(gw.port, 'GET', '/v1/admin/workloads', there)).status, 401, 'and its cookie counts on that port alone');
-  const env = { GW_ADMIN_TOKEN: ADMIN_TOKEN, GW_PORT: String(gw.port), GW_MGMT_PORT: String(port), GW_CONFIG_DIR: 'none' };
-  t.match(await command(['console', '--print'], { env }), { code: 0, out: new RegExp(`^http://127\\.0\\.0\\.1:${port}/console#code=`) });
 });

@@ -5,6 +5,7 @@ import t from 'tap';
 import { picoFromUsd, usdFromPico } from '../../src/base/lib/money.ts';
 import { until } from '../contract/store-under-test.ts';
 import { PostgresServer } from '../storage/postgres/server.ts';
+import { Browser, SESSION } from '../support/console-browser.ts';
 import { ADMIN_TOKEN, type TestGateway } from '../support/gateway.ts';
 import { bundleOf, CHAT, chat, type Governed, startGoverned } from '../support/governed.ts';
 import { skipWithout } from '../support/peers.ts';
@@ -76,6 +77,18 @@ await t.test('on one database', { skip: skipWithout(['postgresql']), timeout: 30
     await admin(a.gw, 'DELETE', `/v1/admin/api-keys/${String(made['id'])}`);
     await until(async () => (await ask()).status === 401);
     t.pass();
+  });
+
+  await t.test('who signs in at one has signed in at the other; a link lets in once, and who is sent away is gone from both', async (t) => {
+    const { url } = await admin(a.gw, 'POST', '/v1/console/links');
+    const code = String(url).split('#code=')[1] ?? '';
+    const [one, other] = [new Browser(a.gw.port), new Browser(b.gw.port)];
+    const said = await Promise.all([one.signIn({ code }), other.signIn({ code })]);
+    t.strictSame(said.map(({ status }) => status).sort(), [201, 401], 'whichever is first');
+    const [here, there] = said[0].status === 201 ? [one, one.at(b.gw.port)] : [other, other.at(a.gw.port)];
+    await until(async () => (await there.ask('GET', SESSION)).status === 200);
+    await admin(a.gw, 'DELETE', `/v1/admin/sessions/${String(here.session['id'])}`);
+    for (const browser of [here, there]) await until(async () => (await browser.ask('GET', SESSION)).status === 401);
   });
 
   await t.test('a policy that is put on one decides on the other', async (t) => {

@@ -70,6 +70,8 @@ const MORE_ROUTES: readonly string[] = [
   'GET /chat-users',
   'DELETE /chat-users/{id}',
   'POST /chat-users/{id}/bind',
+  'GET /sessions',
+  'DELETE /sessions/{id}',
   'GET /discovery/domains',
   'POST /workloads/{id}/token',
   'DELETE /workloads/{id}/token',

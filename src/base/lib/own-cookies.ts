@@ -1,6 +1,6 @@
 /*
- * The cookies of people who have signed in to the console. They are told by their names, wherever a request or an answer
- * carries them: none of them leaves for an upstream, and no upstream sets one (decision 10.19).
+ * The cookies of people who have signed in to the console. They are told by their names, wherever a request or an
+ * answer carries them: none of them leaves for an upstream, and no upstream sets one (decision 10.19).
  */
 
 const NAME = 'gw-console-';

@@ -59,8 +59,8 @@ export class SecretBox {
   }
 
   /**
-   * What names a secret to whoever has one of the gateway's keys, and tells nobody else anything about it: by the current
-   * key first, then by the others.
+   * What names a secret to whoever has one of the gateway's keys, and tells nobody else anything about it: by the
+   * current key first, then by the others.
    */
   fingerprints(secret: string, context: string): readonly [string, ...string[]] {
     const by = (key: Uint8Array): string => {

@@ -53,7 +53,9 @@ export interface Principal {
   /** The one org that it may ask about; undefined: all. */
   readonly orgId?: string;
   readonly scopes: readonly Scope[];
-  /** Who holds a key that the admin token has made for one session is the admin token; so is who has signed in with it. */
+  /**
+   * Who holds a key that the admin token has made for one session is the admin token; so is who has signed in with it.
+   */
   readonly session?: AdminSession;
 }
 

@@ -87,7 +87,7 @@ export class Authenticator {
     const refuse = (shownToken: string, scope: Scope, head: ArrivalHead): never => this.#refuseToken(scope, head, shownToken);
     const admin = secretProof({
       opens: ['admin', 'org', 'sign_in'],
-      principal: { kind: 'admin', id: 'admin', scopes: ['none', 'caller', 'admin', 'org', 'sign_in'] },
+      principal: { kind: 'admin', id: 'admin', scopes: ['none', 'caller', 'admin', 'org'] },
       secret: adminToken,
       shown: (head) => head.headers['gw-admin-token'] ?? bearerOf(head),
       refuse,
@@ -164,7 +164,8 @@ export class Authenticator {
       if (verdict.result !== 'valid') return this.#refuseKey(kind, { head, presented, verdict });
       const principal = principalOfKey(verdict.key);
       const { scopes } = principal;
-      if (!scopes.includes(scope)) throw new GatewayError('insufficient_scope', scopeLacked(scopes, scope, 'this'));
+      // Whatever it opens, it opens in a browser, too.
+      if (scope !== 'sign_in' && !scopes.includes(scope)) throw new GatewayError('insufficient_scope', scopeLacked(scopes, scope, 'this'));
       return principal;
     });
   }

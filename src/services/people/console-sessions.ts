@@ -76,8 +76,8 @@ export interface ConsoleSessionOptions {
 }
 
 /**
- * Sessions of browsers at the console (decision 10.19). One is found by the hash of what its cookie holds, in memory, at
- * every node of the store. It ends with what it was begun with: a management key is judged anew at each use, and the
+ * Sessions of browsers at the console (decision 10.19). One is found by the hash of what its cookie holds, in memory,
+ * at every node of the store. It ends with what it was begun with: a management key is judged anew at each use, and the
  * admin token has a fingerprint here, which another token has not.
  */
 export class ConsoleSessions {
@@ -127,7 +127,10 @@ export class ConsoleSessions {
     return { code, expiresAt: link.expires_at };
   }
 
-  /** Signs in whoever has a code, which is spent with it, whichever node it is shown to. @returns undefined: it does not count */
+  /**
+   * Signs in whoever has a code, which is spent with it, whichever node it is shown to.
+   * @returns undefined: it does not count
+   */
   async redeem(code: string, where: SigningIn, commitAs: CommitAs): Promise<Begun | undefined> {
     const { store, clock } = this.#options;
     const key = sha256Hex(code);
@@ -331,7 +334,7 @@ const ADMIN: Omit<Principal, 'id'> = { kind: 'session', session: { program: 'con
 function principalOfSession(id: string, key: ManagementKey): Principal {
   const { scopes, madeBy, ...of } = principalOfKey(key);
   const person = of.session === undefined ? { madeBy: madeBy ?? key.id } : {};
-  return { ...of, ...person, kind: 'session', id, userId: key.id, scopes: ['session', ...scopes.filter((scope) => scope !== 'sign_in')] };
+  return { ...of, ...person, kind: 'session', id, userId: key.id, scopes: ['session', ...scopes] };
 }
 
 function keyGround(id: string, orgId: string, hash: string): Ground {

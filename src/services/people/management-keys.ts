@@ -84,7 +84,7 @@ export function principalOfKey({
   groups,
   made_by: madeBy,
 }: ManagementKey): Principal {
-  const scopes: readonly Scope[] = ['none', ...(kind === 'mcp' ? (['mcp'] as const) : (['sign_in'] as const)), ...openedBy(held)];
+  const scopes: readonly Scope[] = ['none', ...(kind === 'mcp' ? (['mcp'] as const) : []), ...openedBy(held)];
   const own = { ...(name === '' ? {} : { name }), ...(session && { session }), ...(groups && { groups }), ...(madeBy && { madeBy }) };
   return { kind: kind === 'mcp' ? 'mcp_key' : 'management_key', id, ...own, orgId, scopes };
 }

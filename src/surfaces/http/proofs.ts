@@ -101,9 +101,9 @@ const OF_PEOPLE: readonly Scope[] = ['admin', 'org', 'read', 'write', 'review', 
 export const CONSOLE_HEADER = 'gw-console';
 
 /**
- * Keeps every page but those of this very origin from using the cookie of a browser, which sends it whichever page asks:
- * pages at other ports of the host are of the same site, so that `SameSite` alone is not enough. Browsers say where a
- * request comes from by TLS, and on the machine itself.
+ * Keeps every page but those of this very origin from using the cookie of a browser, which sends it whichever page
+ * asks: pages at other ports of the host are of the same site, so that `SameSite` alone is not enough. Browsers say
+ * where a request comes from by TLS, and on the machine itself.
  * @throws GatewayError `origin_not_allowed`
  */
 export function requireOwnPage({ method, headers }: Pick<ArrivalHead, 'method' | 'headers'>): void {

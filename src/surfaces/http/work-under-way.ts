@@ -130,8 +130,8 @@ const MESSAGES: Readonly<Record<FullFor, string>> = {
 
 /**
  * The operator is no org, and neither are those who had to show nothing: each has a share as an org has, by a name that
- * none can have.
+ * none can have. All browsers of one person have one share.
  */
-function placeOf({ kind, id, orgId = kind === 'anyone' ? ' anyone' : '' }: Principal): Place {
-  return { org: orgId, caller: `${orgId} ${kind} ${id}` };
+function placeOf({ kind, id, userId = id, orgId = kind === 'anyone' ? ' anyone' : '' }: Principal): Place {
+  return { org: orgId, caller: `${orgId} ${kind} ${userId}` };
 }

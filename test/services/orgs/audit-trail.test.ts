@@ -275,7 +275,9 @@ const WRITES: Readonly<Record<string, readonly [path: string, body?: unknown]>> 
  * (`test/integration/exports.test.ts`), a root that waits (`root-rotation-api.test.ts`), a bundle of a control plane
  * (`control-plane-policy.test.ts`), a button in a chat (`chat-buttons.test.ts`), another node (`nodes.test.ts`).
  */
-const ELSEWHERE: readonly string[] = ['dead_letters.resend', 'ca.cancel', 'policy_cache.clear', 'chat_users.remove', 'nodes.forget'];
+const ELSEWHERE: readonly string[] = [
+  ...['dead_letters.resend', 'ca.cancel', 'policy_cache.clear', 'chat_users.remove', 'nodes.forget', 'sessions.revoke'],
+];
 
 const QUARANTINE_ALL = bundleOf(`  targets:
     - {id: lock, when: {field: caller_id, exists: false}, effect: {decision: quarantine}}
