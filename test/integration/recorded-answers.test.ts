@@ -133,6 +133,8 @@ const UNRECORDED: ReadonlySet<string> = new Set([
   'DELETE /mcp',
   'GET /approvals/{id}',
   'GET /chat-users/{id}',
+  'GET /console/',
+  'GET /console/{page}',
 ]);
 
 function patternOf(route: string): RegExp {

@@ -89,5 +89,6 @@ function CallRow({ call, href, isChosen, narrow }: { call: CallRecord; href: str
 /** Why it was not simply allowed. */
 function whyOf(call: CallRecord): string {
   if (call.decision === 'allow') return call.reason_codes.join(', ');
-  return call.reason ?? (call.reason_codes.join(', ') || rulesOf(call).join(', '));
+  // The rule that spoke last is the one that was stricter than those before it.
+  return call.reason ?? (call.reason_codes.join(', ') || (rulesOf(call).at(-1) ?? ''));
 }

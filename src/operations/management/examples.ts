@@ -66,6 +66,7 @@ export const EXAMPLES: readonly OperationExample[] = [
   { id: 'mgmt.records.list', args: { decision: 'allow', model: 'gpt-4o', label_key: 'team', label_value: 'red', limit: 10 } },
   { id: 'mgmt.records.read', args: { hash: '{mgmt.records.list#data.0.record_hash}' } },
   { id: 'mgmt.records.explain', args: { hash: '{mgmt.records.list#data.0.record_id}' } },
+  { id: 'mgmt.overview.read', args: { window: '1h', tz: 'Europe/Berlin' } },
   { id: 'mgmt.spend.read', args: { window: '6h' } },
   { id: 'mgmt.billing.summary', args: { tz: 'Europe/Berlin' } },
   { id: 'mgmt.billing.report', args: { by: 'project,label:team', period: 'this-month' } },
