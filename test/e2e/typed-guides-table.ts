@@ -97,6 +97,7 @@ export const SAYS_NO: readonly (readonly [page: string, part: string, reason: st
   ['docs/guides/approvals.md', '01a2…', 'no request waits for an approval; approvals.test.ts types it with one'],
   ['docs/guides/approvals.md', 'curl -s -H "GW-Admin-Token: $TOKEN" -X POST', 'no request waits for an approval'],
   ['docs/guides/bodies-and-limits.md', 'curl', 'the stand-in has no transcriptions, and the reader brings the file'],
+  ['docs/guides/console.md', 'gw sessions revoke ID', 'nobody has signed in; console-sessions.test.ts ends a session'],
   ['docs/guides/custom-connectors.md', 'mgmt/v1/credentials', 'the id of the connector stands in the answer to the first command'],
   [
     'docs/guides/custom-connectors.md',
@@ -166,6 +167,7 @@ export const PREPARED: Readonly<Record<string, (place: GuidePlace) => Promise<Re
     }),
   'docs/guides/budgets-and-limits.md': () =>
     Promise.resolve({ 'ID=…': `ID=${firstId('gw budgets list --json')}`, '2026-12-01T00:00:00Z': '2099-12-01T00:00:00Z' }),
+  'docs/guides/console.md': async (place) => ({ 'mgk_…': await keyOf(place, 'management') }),
   'docs/guides/exports.md': () => Promise.resolve({ 'ID=…': 'ID=setting-webhook' }),
   'docs/guides/managing.md': async (place) => {
     const key = await keyOf(place, 'management');

@@ -1,6 +1,7 @@
 // Every route refuses parameters that it does not know, and says what it takes (decision 8.15).
 import t from 'tap';
 import { DESCRIBED } from '../../src/app/routes.ts';
+import { Browser, SESSION } from '../support/console-browser.ts';
 import { ADMIN_TOKEN, startTestGateway } from '../support/gateway.ts';
 import { managedOf } from '../support/managed.ts';
 
@@ -37,7 +38,13 @@ t.test('parameters that a route does not know', async (t) => {
   const gw = await startTestGateway(t, { env: { GW_POLICIES_SHADOW: `${process.cwd()}/policies` } });
   const { keyOf } = await managedOf(gw);
   const [management, mcp] = [(await keyOf('default')).key, (await keyOf('default', ['read', 'write'], 'mcp')).key];
+  const browser = new Browser(gw.port);
+  await browser.signIn({ secret: ADMIN_TOKEN });
   const ask = async (method: string, path: string) => {
+    if (path.startsWith(`${SESSION}?`)) {
+      const said = await browser.ask(method, path);
+      return { status: said.status, text: JSON.stringify(said.body), body: said.body as ErrorBody };
+    }
     const key = path.startsWith('/mgmt/v1') ? management : path.startsWith('/mcp') ? mcp : ADMIN_TOKEN;
     const hasBody = !['GET', 'HEAD', 'DELETE'].includes(method);
     const answer = await fetch(gw.url + path.replaceAll(/\{[^}]+\}/g, 'some-id'), {

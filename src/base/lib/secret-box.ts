@@ -64,7 +64,7 @@ export class SecretBox {
    */
   fingerprints(secret: string, context: string): readonly [string, ...string[]] {
     const by = (key: Uint8Array): string => {
-      const own = createHmac('sha256', key).update('gw fingerprint').digest();
+      const own = createHmac('sha256', key).update('fingerprint of a secret').digest();
       return createHmac('sha256', own).update(`${context}\0${secret}`).digest('hex');
     };
     const [first = new Uint8Array(0), ...others] = this.#keys.values();
