@@ -137,8 +137,8 @@ function base64Of(object: JsonObject, name: string): string {
 }
 
 /**
- * That an entry stands in its log: the path leads to the tree of the checkpoint, and both the checkpoint and the promise
- * are signed with the key of the log.
+ * That an entry stands in its log: the path leads to the tree of the checkpoint, and both the checkpoint and the
+ * promise are signed with the key of the log.
  * @param keys of logs that are believed; undefined: nobody's signature is checked, so that it says no more than that
  * somebody has made such a tree
  * @returns when it was entered, RFC 3339 @throws LedgerError that says what does not fit

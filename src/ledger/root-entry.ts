@@ -130,7 +130,8 @@ function verifierOf(key: KeyObject): string {
 function signerIn(text: string): { readonly signature: string; readonly verifier: string } {
   const value = parsed(text);
   const spec = isJsonObject(value) ? value['spec'] : undefined;
-  const [first]: readonly unknown[] = isJsonObject(spec) && Array.isArray(spec['signatures']) ? spec['signatures'] : [];
+  const signatures: unknown = isJsonObject(spec) ? spec['signatures'] : undefined;
+  const first: unknown = Array.isArray(signatures) ? signatures[0] : undefined;
   const { signature, verifier } = isJsonObject(first) ? first : {};
   if (typeof signature === 'string' && typeof verifier === 'string') return { signature, verifier };
   throw new LedgerError(`${WHAT}: it is no signed envelope (${KIND} ${API_VERSION})`);

@@ -169,8 +169,8 @@ t.test('a byte that is changed in an entry is found, wherever it is', async (t) 
         const [one] = readLogEntriesPage(value);
         if (one === undefined) return false;
         checkListedEntry(one, FIRST, LEDGER.keys, logKeys);
-        // Only what nobody signs may differ: the id of the tree in the name, the sequence, which names a root, and how the
-        // log calls itself before its signature.
+        // Only what nobody signs may differ: the id of the tree in the name, the sequence, which names a root, and how
+        // the log calls itself before its signature.
         return signedOf(one.entry) === signedOf(listed.entry);
       } catch (error) {
         return error instanceof Error && error.constructor.name === 'LedgerError';
