@@ -35,6 +35,8 @@ interface Logged {
   soon(what: string, isSo: () => boolean): Promise<void>;
   /** Until so many entries were made, or tries failed, since the start. */
   until(which: 'made' | 'failed', count: number): Promise<void>;
+  /** Another key of the ledger signs from now on. */
+  rotate(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -74,6 +76,7 @@ async function logging(t: Test, config: Partial<ControlPlaneConfig>, clock = fak
     },
     soon,
     until: (which, count) => soon(`${count} ${which}`, () => counts()[which] >= count),
+    rotate: async () => void (await plane.state.rotations.rotate('ledger', 0, commit)),
     stop: () => plane.stop(),
   };
 }
@@ -199,7 +202,11 @@ t.test('an answer that does not hold is not kept, and keeps no other org waiting
       /its name is that of another one/,
     ],
     ['what is no JSON', () => (log.answer = () => ({ status: 201, body: '<p>' })), /it cannot be read/],
-    ['a refusal', () => (log.answer = () => ({ status: 400, body: '{"message":"not\\u0000 \u0007here"}' })), /answered 400 \(.* {1}here\)/],
+    [
+      'a refusal',
+      () => (log.answer = () => ({ status: 400, body: '{"message":"not\\u0000 \u0007here"}' })),
+      /answered 400 \(not\\u0000 {2}here\): CP_REKOR_URL/,
+    ],
   ];
   for (const [at, [what, set, reason]] of wrong.entries()) {
     set();
@@ -262,10 +269,10 @@ t.test('an org for whose roots the log never answers keeps no other waiting', as
   t.same(log.orgs, ['free', 'too']);
 });
 
-t.test('what was entered is checked by gw verify, by a watcher, and from an export', async (t) => {
+t.test('what was entered is checked by gw verify and by a watcher', async (t) => {
   const log = await startLog(t);
   const stranger = await startLog(t);
-  const { grow, entries, until, clock, base } = await logging(t, settingsOf(log));
+  const { grow, entries, until, clock, base, rotate } = await logging(t, settingsOf(log));
   await grow('other');
   await until('made', 1);
   await grow();
@@ -278,6 +285,7 @@ t.test('what was entered is checked by gw verify, by a watcher, and from an expo
   const state = join(dir, 'state.json');
   const watch = (...more: string[]) => gw(['verify', '--watch', base, '--state', state, '--org', 'acme', ...more]);
   t.match(await watch(), { code: 0, out: /\n {2}log {7}root 1 was entered at 2026-09-21T14:13:21\.000Z; whose log it is was not checked/ });
+  await rotate();
   await grow();
   clock.advance(HOUR_MS);
   await until('made', 3);
@@ -307,6 +315,7 @@ t.test('what was entered is checked by gw verify, by a watcher, and from an expo
     [[{ ...first, sequence: 2 }], [], /root 2: log entry: it is of something else than this root/],
     [[{ ...others[0], sequence: 1 }], [], /root 1: log entry: it is of something else than this root/],
     [[{ ...second, sequence: 3 }], [], /root 3 is not among the roots that were given, and has an entry/],
+    [[first, first], [], /log entry: root 1 has two/],
     [[{ ...first, uuid: second?.uuid }], [], /log entry: its name is that of another one/],
   ];
   for (const [at, [rows, more, out]] of wrong.entries()) {

@@ -41,7 +41,11 @@ export async function newestEntryIn(
   if (logEntries.length === 0) return undefined;
   const logKeys = rekorKey === undefined ? undefined : await logKeysIn(rekorKey, io);
   const entries = new Map<number, ListedLogEntry>();
-  for await (const entry of entriesInFiles(logEntries, io)) entries.set(entry.sequence, entry);
+  for await (const entry of entriesInFiles(logEntries, io)) {
+    // One of them would not be checked.
+    if (entries.has(entry.sequence)) throw new LedgerError(`log entry: root ${entry.sequence} has two`);
+    entries.set(entry.sequence, entry);
+  }
   let newest: SeenStamp | undefined;
   for await (const root of rootsInFiles(roots, io)) {
     const entry = entries.get(root.sequence);

@@ -85,7 +85,7 @@ export async function lookAtLedger({ ledger, orgId, seen, pinned, logKeys, save 
     const next = watchOn(state, fresh);
     await checkTrees(ledger, state, next);
     const stamp = await newestStamp(ledger, state, next, fresh);
-    const entered = await newestEntry({ ledger, logKeys }, next, answered);
+    const entered = await newestEntry({ ledger, logKeys, retired }, next, answered);
     state = { ...next, stamp, ...(entered && { entered }) };
     await save(state);
     answered = await rootsBehind(ledger, state, state.sequence);
@@ -134,7 +134,7 @@ async function newestStamp(
  * @throws LedgerError for one that is of another root than it says, or does not stand in its log
  */
 async function newestEntry(
-  { ledger, logKeys }: Pick<WatchOptions, 'ledger' | 'logKeys'>,
+  { ledger, logKeys, retired }: Pick<WatchOptions, 'ledger' | 'logKeys'> & { readonly retired: ReadonlySet<string> },
   { org_id: orgId, sequence, keys, entered: before }: WatchedChain,
   roots: readonly MerkleRoot[],
 ): Promise<SeenStamp | undefined> {
@@ -144,9 +144,11 @@ async function newestEntry(
     const entries = await ledger.logEntries(orgId, last);
     const newest = entries.at(-1);
     if (newest === undefined || newest.sequence <= last) break;
+    // A root is entered with the key of that moment, whose turn may have come since the list was read.
+    const believed = believedWith(keys, await ledger.keys(), retired);
     for (const entry of entries) {
       const root = bySequence.get(entry.sequence);
-      if (root !== undefined) entered = checkedEntry(entry, root, keys, logKeys);
+      if (root !== undefined) entered = checkedEntry(entry, root, believed, logKeys);
     }
     last = newest.sequence;
   }
