@@ -15,6 +15,7 @@ What it checks:
   roots.ndjson    sequence goes up by one, org_id stays, prev_root_hash is SHA-256 of the RFC 8785 form of the root before it (64 zeros for the first), and the root of
                   each proof is one of them; tree_size is the sum of leaf_count so far
   timestamps/N.tsr  is a time stamp of the root with sequence N; whose it is says openssl (see README.md)
+  log-entries.ndjson  each entry is of the root with its sequence, and its path leads to the tree of its checkpoint (RFC 6962); whose log it is says openssl (see README.md)
   checkpoint.txt  is signed with a key of keys.json, and its tree is that of a root of the chain; with --witness-keys (verifier keys, one a line) who has cosigned it
   consistency.json  the tree of its first root goes on in the tree of its second one (RFC 6962, RFC 9162)
 """
@@ -449,6 +450,45 @@ def check_stamps(folder, chain):
     return newest
 
 
+def entered_at(listed, root_digest):
+    """When a log took an entry, where it is of this root and in the tree of its checkpoint."""
+    entry = is_object(is_object(listed, "it").get("entry"), "entry")
+    proof = is_object(is_object(entry.get("verification"), "verification").get("inclusionProof"), "inclusionProof")
+    body = base64.b64decode(str(entry.get("body")), validate=True)
+    of = is_object(is_object(is_object(parse(body.decode("utf-8")), "body").get("spec"), "spec").get("payloadHash"), "payloadHash")
+    if of != {"algorithm": "sha256", "value": root_digest}:
+        raise Wrong("it is of something else than its root")
+    index, count, path = whole(proof, "logIndex", 0), whole(proof, "treeSize", 1), proof.get("hashes")
+    sides = sides_of(index, count)
+    if index >= count or not isinstance(path, list) or len(path) != len(sides):
+        raise Wrong("its path is not that of leaf %d of %d" % (index, count))
+    node = hashlib.sha256(b"\x00" + body).digest()
+    for side, step in zip(sides, path):
+        sibling = bytes.fromhex(hex_hash({"path": step}, "path"))
+        node = hashlib.sha256(b"\x01" + (sibling + node if side == "left" else node + sibling)).digest()
+    if str(proof.get("checkpoint")).split("\n")[1:3] != [str(count), base64.b64encode(node).decode("ascii")]:
+        raise Wrong("its path does not lead to the tree of its checkpoint")
+    seconds = whole(entry, "integratedTime", 1)
+    if seconds > 253402300799:
+        raise Wrong("integratedTime is no time")
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def check_entries(path, chain):
+    """The newest root with an entry in a log, and its time."""
+    newest = None
+    for at, line in enumerate(lines_of(path), 1):
+        try:
+            listed = is_object(parse(line), "it")
+            sequence = whole(listed, "sequence", 1)
+            if sequence not in chain.digests:
+                raise Wrong("its root is not in the chain")
+            newest = sequence, entered_at(listed, chain.digests[sequence])
+        except FAULTS as error:
+            raise Wrong("on line %d: %s" % (at, error))
+    return newest
+
+
 def lines_of(path):
     with open(path, encoding="utf-8", newline="\n") as file:
         for line in file:
@@ -540,6 +580,13 @@ def main(arguments):
                 notes.append("note: root %d was there at %s, says its time stamp; openssl shows whose it is (README.md)" % newest)
     except FAULTS as error:
         problems.append("time stamp %s" % error)
+    try:
+        if chain is not None and os.path.exists(place("log-entries.ndjson")):
+            newest = check_entries(place("log-entries.ndjson"), chain)
+            if newest is not None:
+                notes.append("note: root %d was entered in a log at %s, says its entry; openssl shows whose log it is (README.md)" % newest)
+    except FAULTS as error:
+        problems.append("log entry %s" % error)
     try:
         if chain is not None and os.path.exists(place("checkpoint.txt")):
             with open(place("checkpoint.txt"), encoding="utf-8", newline="") as file:

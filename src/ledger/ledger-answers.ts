@@ -37,7 +37,7 @@ export function readProofAnswer(value: unknown): ProofAnswer {
 
 /** The roots of one page of a ledger, in its order. @throws LedgerError */
 export function readRootsPage(value: unknown): readonly MerkleRoot[] {
-  return dataOf(value, 'roots').map(readRoot);
+  return listIn(value, 'roots').map(readRoot);
 }
 
 /** A time stamp of a root, as it was answered; whether it is one is `checkTimeStamp`. */
@@ -50,7 +50,7 @@ export interface ListedTimestamp {
 
 /** The time stamps of one page, in its order. @throws LedgerError */
 export function readTimestampsPage(value: unknown): readonly ListedTimestamp[] {
-  return dataOf(value, 'timestamps').map((entry, at) => {
+  return listIn(value, 'timestamps').map((entry, at) => {
     const what = `timestamp ${at + 1}`;
     if (!isJsonObject(entry)) throw new LedgerError(`${what}: it is not an object`);
     const token = typeof entry['token'] === 'string' ? bytesOfBase64(entry['token']) : undefined;
@@ -75,7 +75,7 @@ export function readPublished(value: unknown): PublishedCheckpoint {
 
 /** The ledger keys of a list of keys, in the one spelling that we write. @throws LedgerError */
 export function readKeyList(value: unknown): readonly ListedKey[] {
-  const entries = dataOf(value, 'keys');
+  const entries = listIn(value, 'keys');
   const keys = readKeys(entries, 'ledger');
   return entries.flatMap((entry) => {
     const kid = isJsonObject(entry) && entry['use'] === 'ledger' ? entry['kid'] : undefined;
@@ -86,7 +86,8 @@ export function readKeyList(value: unknown): readonly ListedKey[] {
   });
 }
 
-function dataOf(value: unknown, what: string): readonly unknown[] {
+/** The members of `data` of an answer that is a list. @param what they are called @throws LedgerError */
+export function listIn(value: unknown, what: string): readonly unknown[] {
   const data = isJsonObject(value) ? value['data'] : undefined;
   if (!Array.isArray(data)) throw new LedgerError(`${what}: it is no answer with a list of them as data`);
   return data;

@@ -1,4 +1,4 @@
-import { isJsonObject } from '../base/json/json-object.ts';
+import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
 import { followChain, nothingSeen } from './chain-walk.ts';
 import { isOriginOf } from './checkpoint.ts';
 import { type ConsistencyProof, checkConsistency, readTreeHead, type TreeHead } from './consistency-proof.ts';
@@ -25,6 +25,8 @@ export interface WatchedChain {
   readonly keyed_from: string | undefined;
   /** The newest time stamp of a root; undefined: none has one. */
   readonly stamp: SeenStamp | undefined;
+  /** The newest entry of a root in a transparency log; undefined: none has one. */
+  readonly entered?: SeenStamp | undefined;
   /** The last checkpoint that the watcher has cosigned as a witness; undefined: he has cosigned none. */
   readonly cosigned?: CosignedTree | undefined;
   readonly keys: readonly ListedKey[];
@@ -36,7 +38,7 @@ export interface CosignedTree extends TreeHead {
   readonly origin: string;
 }
 
-/** A time stamp that was checked. */
+/** A time stamp, or an entry in a log, that was checked. */
 export interface SeenStamp {
   /** Of the root. */
   readonly sequence: number;
@@ -63,8 +65,9 @@ export function readWatchedChain(value: unknown): WatchedChain {
     digest,
     leaves: value['leaves'] === undefined ? undefined : wholeNumberOf(value, 'leaves', 0, WHAT),
     tree: value['tree'] === undefined ? undefined : readTreeHead(value['tree'], `${WHAT}: tree`),
-    stamp: value['stamp'] === undefined ? undefined : readStamp(value['stamp']),
+    stamp: readStamp(value, 'stamp'),
     keyed_from: value['keyed_from'] === undefined ? undefined : textOf(value, 'keyed_from', WHAT),
+    ...(value['entered'] === undefined ? {} : { entered: readStamp(value, 'entered') }),
     ...(value['cosigned'] === undefined ? {} : { cosigned: readCosigned(value['cosigned'], `${WHAT}: cosigned`) }),
     keys: readKeyList({ data: value['keys'] }),
   };
@@ -76,9 +79,12 @@ export function readCosigned(value: unknown, what = 'cosigned'): CosignedTree {
   return { origin: textOf(value, 'origin', what), ...readTreeHead(value, what) };
 }
 
-function readStamp(value: unknown): SeenStamp {
-  if (!isJsonObject(value)) throw new LedgerError(`${WHAT}: stamp is not an object`);
-  return { sequence: wholeNumberOf(value, 'sequence', 1, `${WHAT}: stamp`), time: textOf(value, 'time', `${WHAT}: stamp`) };
+function readStamp(state: JsonObject, name: string): SeenStamp | undefined {
+  const value = state[name];
+  if (value === undefined) return undefined;
+  const what = `${WHAT}: ${name}`;
+  if (!isJsonObject(value)) throw new LedgerError(`${what} is not an object`);
+  return { sequence: wholeNumberOf(value, 'sequence', 1, what), time: textOf(value, 'time', what) };
 }
 
 /** Whom to ask for roots: those behind the one before the last that is remembered, so that this one comes once more. */

@@ -21,6 +21,7 @@ import { skipWithout } from '../support/peers.ts';
 import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 import { startAuthority } from '../support/time-stamp-authority.ts';
+import { startLog } from '../support/transparency-log.ts';
 
 /** The line of the newest record that is proved: one waits. */
 const PROVED = 2;
@@ -74,9 +75,13 @@ async function gwMain(t: HasTeardown, args: readonly string[], env: Readonly<Rec
  * The commands of the page, one after the other, in a folder, about its newest record that is proved; those of one part
  * by its number.
  */
-function byHand(folder: string, parts: readonly number[]): { readonly code: number | null; readonly said: string } {
+function byHand(
+  folder: string,
+  parts: readonly number[],
+  kind: 'sh' | 'text' = 'sh',
+): { readonly code: number | null; readonly said: string } {
   const page = readFileSync(join(folder, 'README.md'), 'utf8');
-  const blocks = [...page.matchAll(/^### (\d)[^\n]*\n[\s\S]*?```sh\n([\s\S]*?)```/gm)];
+  const blocks = [...page.matchAll(new RegExp(`^### (\\d)[^\\n]*\\n(?:(?!^#)[\\s\\S])*?\`\`\`${kind}\\n([\\s\\S]*?)\`\`\``, 'gm'))];
   const script = blocks.filter(([, number]) => parts.includes(Number(number))).map(([, , commands]) => commands);
   return sh(folder, script.join('\n').replace('line=1\n', `line=${PROVED}\n`));
 }
@@ -149,9 +154,17 @@ t.test(
     const authority = await startAuthority(t);
     const witness = join(tempDir(t), 'witness.pem');
     const { out: vkey } = await gw(['verify', '--witness-key', witness, '--name', 'w.example.com']);
-    const settings = { CP_TSA_URL: authority.url, CP_TSA_CA_FILE: authority.caFile, CP_WITNESS_KEYS: vkey.trim().replace(/^[^=]*=/, '') };
+    const log = await startLog(t);
+    const settings = {
+      CP_TSA_URL: authority.url,
+      CP_TSA_CA_FILE: authority.caFile,
+      CP_REKOR_URL: log.url,
+      CP_REKOR_PUBLIC_KEY_FILE: log.keyFile,
+      CP_WITNESS_KEYS: vkey.trim().replace(/^[^=]*=/, ''),
+    };
     const { folder, env, args, place } = await running(t, settings);
     await eventually('the first stamp', async () => (await place.listOf('/timestamps')).length > 0 || undefined);
+    await eventually('the first entry', async () => (await place.listOf('/log-entries')).length > 0 || undefined);
     const watch = ['verify', '--watch', place.controlPlane.url, '--state', `${witness}.state`, '--org', place.org];
     t.match(await gw([...watch, '--cosign', witness, '--name', 'w.example.com']), { code: 0, out: /cosigned {2}6 hashes of ledger-/ });
     const done = await gwMain(t, [...args, '--export', folder, '--json'], env);
@@ -165,6 +178,7 @@ t.test(
       'consistency.json',
       'export.json',
       'keys.json',
+      'log-entries.ndjson',
       'proofs.ndjson',
       'records.ndjson',
       'roots.ndjson',
@@ -178,7 +192,7 @@ t.test(
 
     t.match(checkAll(folder), {
       code: 0,
-      said: /^note: root 1 was there at \d{14}Z, .*\nnote: the checkpoint of 6 hashes is signed by its log\n6 records are proved, 1 wait for a root; a chain of 3 roots; 0 problems\n$/,
+      said: /^note: root 1 was there at \d{14}Z, .*\nnote: root 1 was entered in a log at 2026-09-21T14:13:20Z, .*\nnote: the checkpoint of 6 hashes is signed by its log\n6 records are proved, 1 wait for a root; a chain of 3 roots; 0 problems\n$/,
     });
     const witnesses = `${witness}.keys`;
     writeFileSync(witnesses, settings.CP_WITNESS_KEYS);
@@ -189,6 +203,19 @@ t.test(
       { CA: authority.caFile },
     );
     t.match(stamped, { code: 0, said: /Verification: OK/ });
+    const inLog = join(tempDir(t), 'in-log');
+    cpSync(folder, inLog, { recursive: true });
+    cpSync(log.keyFile, join(inLog, 'log.pem'));
+    t.match(byHand(inLog, [8], 'text'), { code: 0, said: /^Verified OK\nVerified OK\n$/ });
+    cpSync((await startLog(t)).keyFile, join(inLog, 'log.pem'));
+    t.not(byHand(inLog, [8], 'text').code, 0, 'with another key');
+    const entryFiles = ['--log-entries', join(folder, 'log-entries.ndjson'), '--rekor-key', log.keyFile];
+    const chainFiles = ['--roots', join(folder, 'roots.ndjson'), '--keys', join(folder, 'keys.json')];
+    t.match(
+      await gw(['verify', ...chainFiles, ...entryFiles]),
+      { code: 0, out: /log +root 1 was entered at/ },
+      'our own command says the same',
+    );
     const hand = byHand(folder, [1, 2, 3, 4, 5]);
     t.equal(hand.code, 0, hand.said);
     const [computed, stored] = hand.said.split('\n');
@@ -238,6 +265,28 @@ t.test(
           /consistency: the path is not that of a tree of 1 leaves and one of 6/,
           [],
         ],
+        [
+          'an entry of another root',
+          'log-entries.ndjson',
+          lines('log-entries.ndjson').map((line) => line.replace('"sequence":1,', '"sequence":2,')),
+          /log entry:? on line 1: it is of something else than its root/,
+          [],
+        ],
+        [
+          'an entry that is in another tree',
+          'log-entries.ndjson',
+          lines('log-entries.ndjson').map((line) => line.replace('"treeSize":1', '"treeSize":2')),
+          /on line 1: its path is not that of leaf 0 of 2/,
+          [],
+        ],
+        [
+          'an entry under another checkpoint',
+          'log-entries.ndjson',
+          lines('log-entries.ndjson').map((line) => line.replace('- 42\\n1\\n', '- 42\\n2\\n')),
+          /on line 1: its path does not lead to the tree of its checkpoint/,
+          [],
+        ],
+        ['an entry that is none', 'log-entries.ndjson', ['{"sequence":1}'], /on line 1: entry is not an object/, []],
         ['a chain that was cut', 'roots.ndjson', [roots[0] ?? '', roots[2] ?? ''], /root 3: root 2 should stand there/, [1, 5]],
         ['a chain without the last roots', 'roots.ndjson', roots.slice(0, 1), /root [23] of its proof is not in the chain/, []],
         ['other keys', 'keys.json', [JSON.stringify({ data: stranger.keys })], /its signature does not fit/, [1, 4]],

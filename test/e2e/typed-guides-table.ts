@@ -80,7 +80,7 @@ export const NOT_TYPED: readonly (readonly [page: string, part: string, reason: 
   [
     'docs/guides/verifying.md',
     'keys.json',
-    'needs a control plane: third-party-check.test.ts and verify-evidence.test.ts type these commands',
+    'needs a control plane: third-party-check, verify-evidence and log-entries.test.ts type these commands',
   ],
   ['docs/guides/verifying.md', '--watch', 'needs a control plane: watched-ledger.test.ts types it'],
   ['docs/guides/verifying.md', '--control-plane', 'needs a control plane: verify-evidence.test.ts types it'],

@@ -138,7 +138,7 @@ function answerOf(
   if (path === '/v1/keys') return { data: ledger?.keys ?? [] };
   if (ledger === undefined) return undefined;
   if (path === `/v1/orgs/${org}/roots`) return { data: ledger.roots.filter(({ sequence }) => sequence > number('after')).slice(0, page) };
-  if (path === `/v1/orgs/${org}/timestamps`) return { data: [] };
+  if (path === `/v1/orgs/${org}/timestamps` || path === `/v1/orgs/${org}/log-entries`) return { data: [] };
   if (path === `/v1/orgs/${org}/checkpoint`) return checkpoint;
   if (path === `/v1/orgs/${org}/consistency`) return ledger.consistencyOf(number('first'), number('second'));
   const [, hash] = /\/proofs\/([0-9a-f]{64})$/.exec(path.startsWith(`/v1/orgs/${org}/`) ? path : '') ?? [];

@@ -1,3 +1,4 @@
+import { isLoopbackHost } from '../lib/host.ts';
 import { LOG_FORMATS, LOG_LEVELS } from '../lib/log-forms.ts';
 import { readWebAddress, type WebAddress } from '../lib/web-address.ts';
 import * as type from './setting-types.ts';
@@ -19,6 +20,16 @@ const authorityUrl: type.SettingType<WebAddress> = {
   parse(text) {
     // What comes is signed, so that plain HTTP, which most authorities speak, harms nothing.
     const address = readWebAddress(text, () => true, true);
+    if (typeof address === 'string') throw new RangeError('not allowed');
+    return address;
+  },
+};
+
+const logUrl: type.SettingType<WebAddress> = {
+  name: 'URL',
+  allowed: 'an `https` URL without a user, or `http` to this machine',
+  parse(text) {
+    const address = readWebAddress(text, isLoopbackHost, true);
     if (typeof address === 'string') throw new RangeError('not allowed');
     return address;
   },
@@ -102,6 +113,22 @@ export const CONTROL_PLANE_SETTINGS = {
     'CP_TSA_CA_FILE',
     type.certificateFile,
     'PEM certificates of the authorities whose stamps are taken. Unset: a stamp is taken from whoever answers at `CP_TSA_URL`.',
+  ),
+  rekorUrl: optional(
+    'CP_REKOR_URL',
+    logUrl,
+    'A transparency log that speaks the API of Rekor, version 1, in which signed roots are entered (their hashes, the signature and the public key of the ledger; never a root itself). Unset: in none.',
+  ),
+  rekorPublicKeyFile: optional(
+    'CP_REKOR_PUBLIC_KEY_FILE',
+    type.publicKeyFile,
+    'PEM public keys of that log, got from whoever runs it; needed with `CP_REKOR_URL`. What is not signed by one of them is not kept.',
+  ),
+  rekorInterval: required(
+    'CP_REKOR_INTERVAL',
+    type.duration('1m', '30d'),
+    '1h',
+    'How often the newest root of each org is entered; the first is entered at once.',
   ),
   ledgerName: optional(
     'CP_LEDGER_NAME',

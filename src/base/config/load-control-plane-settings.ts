@@ -33,9 +33,12 @@ function isSound(values: object, reader: SettingsReader): values is ControlPlane
   return reader.problems.length === 0 && Object.keys(CONTROL_PLANE_SETTINGS).every((member) => member in values);
 }
 
-function checkTogether({ grpcPort, httpPort }: Readonly<Record<string, unknown>>, reader: SettingsReader): void {
+function checkTogether(values: Readonly<Record<string, unknown>>, reader: SettingsReader): void {
+  const { grpcPort, httpPort, rekorUrl } = values;
   if (httpPort !== 0 && httpPort !== undefined && httpPort === grpcPort)
     reader.problem('CP_HTTP_PORT', `CP_HTTP_PORT: "${String(httpPort)}" is CP_GRPC_PORT too; it takes a port of its own`);
+  if (rekorUrl !== undefined && !reader.isSet('CP_REKOR_PUBLIC_KEY_FILE'))
+    reader.problem('CP_REKOR_PUBLIC_KEY_FILE', 'CP_REKOR_PUBLIC_KEY_FILE: is needed with CP_REKOR_URL: whose entries are taken');
 }
 
 function unwise({ host, names, adminToken, metricsToken }: ControlPlaneSettings): string[] {

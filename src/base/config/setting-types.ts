@@ -148,14 +148,20 @@ export const folderOrNone: SettingType<string> = {
   parse: (text) => (text === NO_FOLDER ? text : folder.parse(text)),
 };
 
-export const certificateFile: SettingType<string> = {
-  name: 'file',
-  allowed: 'the path of a readable PEM file with at least one certificate',
-  parse(text) {
-    const path = resolve(text);
-    return readFileSync(path, 'latin1').includes('-----BEGIN CERTIFICATE-----') ? path : refuse();
-  },
-};
+/** The path of a PEM file that holds something of a kind. @param label of PEM @param what it is called */
+function pemFile(label: string, what: string): SettingType<string> {
+  return {
+    name: 'file',
+    allowed: `the path of a readable PEM file with at least one ${what}`,
+    parse(text) {
+      const path = resolve(text);
+      return readFileSync(path, 'latin1').includes(`-----BEGIN ${label}-----`) ? path : refuse();
+    },
+  };
+}
+
+export const certificateFile = pemFile('CERTIFICATE', 'certificate');
+export const publicKeyFile = pemFile('PUBLIC KEY', 'public key');
 
 export const bindHost: SettingType<string> = {
   name: 'host',

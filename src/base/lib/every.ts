@@ -111,6 +111,8 @@ class Repeated implements RunningJob {
 
   #run(): void {
     this.#disarm();
+    // What a run asks for before it first waits is asked for during the run, too.
+    this.#running = Promise.resolve();
     try {
       const ended = this.#job.run();
       if (ended instanceof Promise) {

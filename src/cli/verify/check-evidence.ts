@@ -12,14 +12,14 @@ import type { SeenStamp } from '../../ledger/watched-chain.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
 import { type CliIo, Unusable } from '../command.ts';
 import { type CheckpointFiles, checkpointIn, notesOnCheckpoint, RootOfCheckpoint, type SeenCheckpoint } from './check-checkpoint.ts';
+import { type EntryFiles, NO_LOG_KEY, newestEntryIn } from './check-entries.ts';
 import { readEvidence, readJsonFile, rootsInFiles } from './evidence-files.ts';
 
 /** Files of which a check is made; which may stand together is the command's. */
-export interface EvidenceFiles extends CheckpointFiles {
+export interface EvidenceFiles extends CheckpointFiles, EntryFiles {
   /** As it was read, and how it is called in a message. */
   readonly record: { readonly bytes: Uint8Array; readonly name: string } | undefined;
   readonly proof: string | undefined;
-  readonly roots: readonly string[];
   readonly consistency: string | undefined;
   /** Time stamps of roots, and certificates of the authorities that are trusted with them. */
   readonly timestamps: readonly string[];
@@ -37,6 +37,8 @@ export interface CheckedEvidence {
   readonly growth: ConsistencyProof | undefined;
   /** The newest time stamp of a root of the chain. */
   readonly stamp: SeenStamp | undefined;
+  /** The newest root of the chain that stands in a log. */
+  readonly entered: SeenStamp | undefined;
   readonly checkpoint: SeenCheckpoint | undefined;
   /** What does not fit, one line each. */
   readonly problems: readonly string[];
@@ -65,7 +67,7 @@ export async function checkEvidence(files: EvidenceFiles, now: number, io: CliIo
   const growth = files.consistency === undefined ? undefined : await consistencyIn(files.consistency, io, problems);
   const checkpoint = await noted(problems, () => checkpointIn(files, listed, now, io));
   const chain = files.roots.length === 0 ? undefined : await chainIn(files.roots, { keys, proof, growth, checkpoint }, io, problems);
-  const stamp = chain === undefined ? undefined : await stampIn(files, io, problems);
+  const anchored = chain === undefined ? undefined : await anchoredIn(files, listed, io, problems);
   const isFine = problems.length === 0;
   const alone = isFine && chain === undefined && checkpoint !== undefined ? notesOnCheckpoint(checkpoint) : [];
   return {
@@ -73,10 +75,11 @@ export async function checkEvidence(files: EvidenceFiles, now: number, io: CliIo
     proof: holds ? proof : undefined,
     chain,
     growth: isFine ? growth : undefined,
-    stamp,
+    stamp: anchored?.stamp,
+    entered: anchored?.entered,
     checkpoint: isFine ? checkpoint : undefined,
     problems,
-    notes: [...(holds ? notesOn(record, proof) : []), ...alone],
+    notes: [...(holds ? notesOn(record, proof) : []), ...alone, ...(anchored?.notes ?? [])],
   };
 }
 
@@ -161,6 +164,18 @@ async function chainIn(
     problems.push(`chain: ${error.message}`);
     return undefined;
   }
+}
+
+/** What somebody outside says of roots of the chain. */
+async function anchoredIn(
+  files: EvidenceFiles,
+  listed: readonly ListedKey[],
+  io: CliIo,
+  problems: string[],
+): Promise<Pick<CheckedEvidence, 'stamp' | 'entered' | 'notes'>> {
+  const stamp = await stampIn(files, io, problems);
+  const entered = await noted(problems, () => newestEntryIn(files, listed, io));
+  return { stamp, entered, notes: entered !== undefined && files.rekorKey === undefined ? [NO_LOG_KEY] : [] };
 }
 
 /** The newest of the time stamps that were given, each of which must be one of a root that was given. */

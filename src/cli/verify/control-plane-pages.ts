@@ -11,6 +11,7 @@ import {
   readTimestampsPage,
 } from '../../ledger/ledger-answers.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
+import { type ListedLogEntry, readLogEntriesPage } from '../../ledger/root-entry.ts';
 import { type CliIo, GatewayRefusal, Unusable, UsageError } from '../command.ts';
 import { GatewayAddress } from '../gateway-address.ts';
 import { errorOf, sendToGateway } from '../gateway-client.ts';
@@ -76,6 +77,12 @@ export class ControlPlanePages {
   async timestamps(orgId: string, after: number): Promise<readonly ListedTimestamp[]> {
     const page = await this.#found(`orgs/${encodeURIComponent(orgId)}/timestamps?after=${after}`);
     return page === undefined ? [] : readTimestampsPage(page);
+  }
+
+  /** Entries of roots in a log, as {@link timestamps}. */
+  async logEntries(orgId: string, after: number): Promise<readonly ListedLogEntry[]> {
+    const page = await this.#found(`orgs/${encodeURIComponent(orgId)}/log-entries?after=${after}`);
+    return page === undefined ? [] : readLogEntriesPage(page);
   }
 
   /**

@@ -12,6 +12,7 @@ import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { readKeyList, readRootsPage } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
 import { type MerkleRoot, readRoot } from '../../ledger/merkle-root.ts';
+import { type ListedLogEntry, readListedEntry, readLogEntriesPage } from '../../ledger/root-entry.ts';
 import { type CliIo, Unusable } from '../command.ts';
 import { LineReader } from '../mcp/line-reader.ts';
 import { whyUnreadable } from '../process-io.ts';
@@ -55,6 +56,14 @@ export async function* rootsInFiles(files: readonly string[], io: CliIo): AsyncG
   for (const file of files) {
     if (!file.endsWith(LINES)) yield* readRootsPage(await readJsonFile(file, io));
     else for await (const value of jsonLines(file)) yield readRoot(value);
+  }
+}
+
+/** Entries of roots in a log, in the same two forms. @throws Unusable; LedgerError for what is no entry */
+export async function* entriesInFiles(files: readonly string[], io: CliIo): AsyncGenerator<ListedLogEntry> {
+  for (const file of files) {
+    if (!file.endsWith(LINES)) yield* readLogEntriesPage(await readJsonFile(file, io));
+    else for await (const value of jsonLines(file)) yield readListedEntry(value);
   }
 }
 
@@ -130,7 +139,7 @@ export async function keysInFile(file: string, io: CliIo): Promise<readonly List
 const TEMPLATES = { 'README.md': 'page.md', 'check.py': 'check.py', 'verify.html': 'verify.html' } as const;
 
 /** Files of lines that grow while something is exported. */
-export type EvidenceLines = 'records.ndjson' | 'proofs.ndjson' | 'roots.ndjson';
+export type EvidenceLines = 'records.ndjson' | 'proofs.ndjson' | 'roots.ndjson' | 'log-entries.ndjson';
 
 /** A folder for a third party, written line by line (decision 13.4). */
 export class EvidenceFolder {

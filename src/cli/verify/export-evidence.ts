@@ -163,6 +163,7 @@ function hashIn(value: unknown): string {
  */
 async function writeLedger(orgId: string, pages: ControlPlanePages, folder: EvidenceFolder, counts: Counts): Promise<void> {
   await writeTimestamps(orgId, pages, folder);
+  await writeLogEntries(orgId, pages, folder);
   await writeCheckpoint(orgId, pages, folder);
   await folder.append('roots.ndjson', []);
   let trees: { readonly first: TreeHead; readonly last: TreeHead } | undefined;
@@ -192,6 +193,18 @@ async function writeTimestamps(orgId: string, pages: ControlPlanePages, folder: 
     const last = stamps.at(-1);
     if (last === undefined || last.sequence <= after) return;
     for (const { sequence, token } of stamps) await folder.writeBelow('timestamps', `${sequence}.tsr`, answerAround(token));
+    after = last.sequence;
+  }
+}
+
+/** One a line, as the control plane lists them; no file where no root was entered in a log. */
+async function writeLogEntries(orgId: string, pages: ControlPlanePages, folder: EvidenceFolder): Promise<void> {
+  for (let after = 0; ; ) {
+    const entries = await pages.logEntries(orgId, after);
+    const last = entries.at(-1);
+    if (last === undefined || last.sequence <= after) return;
+    const rows = entries.map((one) => canonicalJson({ ...one, time: timestamp(one.entry.integratedTime * 1_000) }));
+    await folder.append('log-entries.ndjson', rows);
     after = last.sequence;
   }
 }

@@ -17,7 +17,10 @@ export function printEvidence(checked: CheckedEvidence, { json, isChain }: { jso
   return verified ? EXIT_OK : EXIT_NO;
 }
 
-function documentOf({ record, proof, chain, growth, stamp, checkpoint, problems, notes }: CheckedEvidence, verified: boolean): object {
+function documentOf(
+  { record, proof, chain, growth, stamp, entered, checkpoint, problems, notes }: CheckedEvidence,
+  verified: boolean,
+): object {
   return {
     ...(record && { record_id: record.recordId }),
     verified,
@@ -33,6 +36,7 @@ function documentOf({ record, proof, chain, growth, stamp, checkpoint, problems,
     ...(chain && { chain: { org_id: chain.org_id, first: chain.first, last: chain.sequence, digest: chain.digest } }),
     ...(growth && { consistency: { first: growth.first, second: growth.second } }),
     ...(stamp && { stamp }),
+    ...(entered && { entered }),
     ...(checkpoint && { checkpoint: shownCheckpoint(checkpoint) }),
     ...(verified ? {} : { problems }),
     ...(notes.length > 0 && { notes }),
@@ -40,7 +44,7 @@ function documentOf({ record, proof, chain, growth, stamp, checkpoint, problems,
 }
 
 function linesOf(
-  { record, proof, chain, growth, stamp, checkpoint, problems, notes }: CheckedEvidence,
+  { record, proof, chain, growth, stamp, entered, checkpoint, problems, notes }: CheckedEvidence,
   verified: boolean,
   isChain: boolean,
 ): string {
@@ -62,6 +66,7 @@ function linesOf(
   }
   if (growth !== undefined) rows.push(['tree', grownText(growth)]);
   if (stamp !== undefined) rows.push(['stamp', `root ${stamp.sequence} was there at ${stamp.time}`]);
+  if (entered !== undefined) rows.push(['log', `root ${entered.sequence} was entered at ${entered.time}`]);
   if (checkpoint !== undefined) rows.push(...checkpointRows(checkpoint));
   rows.push(...notes.map((note): [string, string] => ['note', note]));
   rows.push(...problems.map((problem): [string, string] => ['does not fit', problem]));

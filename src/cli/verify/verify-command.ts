@@ -15,6 +15,8 @@ const OPTIONS = {
   consistency: { type: 'string' },
   timestamps: { type: 'string', multiple: true },
   'tsa-ca': { type: 'string' },
+  'log-entries': { type: 'string', multiple: true },
+  'rekor-key': { type: 'string' },
   checkpoint: { type: 'string' },
   'witness-keys': { type: 'string' },
   witnesses: { type: 'string' },
@@ -40,8 +42,11 @@ type OptionName = keyof typeof OPTIONS;
 
 /** What the command does, the option that says so, and the other options that it takes then. */
 const DOINGS = {
-  check: ['proof', 'roots', 'consistency', 'timestamps', 'tsa-ca', 'checkpoint', 'witness-keys', 'witnesses', 'keys'],
-  watch: ['watch', 'state', 'keys', 'interval', 'cosign', 'name', 'org'],
+  check: [
+    ...(['proof', 'roots', 'consistency', 'timestamps', 'tsa-ca', 'log-entries', 'rekor-key'] as const),
+    ...(['checkpoint', 'witness-keys', 'witnesses', 'keys'] as const),
+  ],
+  watch: ['watch', 'state', 'keys', 'rekor-key', 'interval', 'cosign', 'name', 'org'],
   'witness-key': ['witness-key', 'name'],
   export: ['export', 'gateway', 'control-plane', 'from', 'to', 'key', 'org'],
 } as const satisfies Readonly<Record<string, readonly OptionName[]>>;
@@ -53,7 +58,7 @@ type Doing = keyof typeof DOINGS;
 export const verify: Command = {
   name: 'verify',
   usage:
-    '<record.json | records.ndjson | -> [--proof FILE] [--roots FILE]… [--consistency FILE] [--timestamps FILE]… [--tsa-ca FILE] [--checkpoint FILE] [--witness-keys FILE] [--witnesses N] [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--interval 1m] [--cosign KEYFILE] [--name NAME] [--org ID] | --witness-key FILE [--name NAME] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
+    '<record.json | records.ndjson | -> [--proof FILE] [--roots FILE]… [--consistency FILE] [--timestamps FILE]… [--tsa-ca FILE] [--log-entries FILE]… [--rekor-key FILE] [--checkpoint FILE] [--witness-keys FILE] [--witnesses N] [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--rekor-key FILE] [--interval 1m] [--cosign KEYFILE] [--name NAME] [--org ID] | --witness-key FILE [--name NAME] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
   summary:
     'Recomputes the hash of a record and checks its proof and the chain of signed roots, offline; exit code 0 verified, 1 not, 2 unusable. --watch: whether the history of a ledger goes on, --cosign as a witness; --export: what a third party needs.',
   help: `
@@ -64,6 +69,8 @@ export const verify: Command = {
   --consistency    as GET /v1/orgs/{org}/consistency of the control plane answers; needs --roots with both of its roots: those between may be left out
   --timestamps     as GET /v1/orgs/{org}/timestamps of the control plane answers; once for each file; needs --roots with the roots that they stamp
   --tsa-ca         PEM certificates of the authorities whose stamps are believed; without it a stamp is of anybody
+  --log-entries    as GET /v1/orgs/{org}/log-entries of the control plane answers, or .ndjson with an entry on each line; needs --roots with the roots that were entered
+  --rekor-key      PEM public keys of the log whose entries are believed; without it an entry may be of anybody's log
   --checkpoint     as GET /v1/orgs/{org}/checkpoint of the control plane answers; needs --keys. With --roots it must be of one of them
   --witness-keys   verifier keys of witnesses, one a line: whose cosignatures of the checkpoint are believed
   --witnesses      how many of them must have cosigned it; default: 1
@@ -92,15 +99,18 @@ export const verify: Command = {
 
 const RUNS: Readonly<Record<Doing, (values: Values, record: string | undefined, io: CliIo) => Promise<number>>> = {
   async check({ proof, roots = [], consistency, timestamps = [], 'tsa-ca': tsaCa, checkpoint, keys, json = false, ...more }, record, io) {
-    const [witnessKeys, witnesses] = [more['witness-keys'], more.witnesses];
-    const beside: Beside = { proof, roots, consistency, timestamps, tsaCa, checkpoint, witnessKeys, witnesses, keys, json };
+    const { 'witness-keys': witnessKeys, witnesses, 'log-entries': logEntries = [], 'rekor-key': rekorKey } = more;
+    const beside: Beside = {
+      ...{ proof, roots, consistency, timestamps, tsaCa, logEntries, rekorKey },
+      ...{ checkpoint, witnessKeys, witnesses, keys, json },
+    };
     checkFiles(beside, record);
     return record === undefined ? judged(undefined, beside, io) : recordsJudged(record, beside, io);
   },
-  watch({ watch: url = '', state, keys, interval, cosign, name, org, json = false }, _record, io) {
+  watch({ watch: url = '', state, keys, 'rekor-key': rekorKey, interval, cosign, name, org, json = false }, _record, io) {
     if (state === undefined) throw new UsageError('--watch needs --state, a file to remember the last root in');
     if (name !== undefined && cosign === undefined) throw new UsageError('--name is that of a witness: it needs --cosign');
-    return watchHistory({ url, state, keys, interval, cosign, name, org, json }, io, systemClock);
+    return watchHistory({ url, state, keys, rekorKey, interval, cosign, name, org, json }, io, systemClock);
   },
   async 'witness-key'({ 'witness-key': file = '', name, json = false }, _record, io) {
     const { key } = await makeWitness(file, name);
@@ -117,7 +127,7 @@ const RUNS: Readonly<Record<Doing, (values: Values, record: string | undefined, 
 
 /** @throws UsageError for files of which no check can be made */
 function checkFiles(
-  { proof, roots, consistency, timestamps, tsaCa, checkpoint, witnessKeys, witnesses, keys }: Beside,
+  { proof, roots, consistency, timestamps, tsaCa, logEntries, rekorKey, checkpoint, witnessKeys, witnesses, keys }: Beside,
   record: string | undefined,
 ): void {
   const given = {
@@ -127,6 +137,8 @@ function checkFiles(
     consistency: consistency !== undefined,
     timestamps: timestamps.length > 0,
     tsaCa: tsaCa !== undefined,
+    logEntries: logEntries.length > 0,
+    rekorKey: rekorKey !== undefined,
     checkpoint: checkpoint !== undefined,
     witnessKeys: witnessKeys !== undefined,
     witnesses: witnesses !== undefined,
@@ -143,6 +155,8 @@ const NO_KEY = 'needs --keys: whoever has no key to check it with can be shown a
 const LACKS: readonly (readonly [lacks: (given: Given) => boolean, text: string])[] = [
   [({ timestamps, roots }) => timestamps && !roots, '--timestamps needs --roots, which they stamp'],
   [({ tsaCa, timestamps }) => tsaCa && !timestamps, '--tsa-ca needs --timestamps'],
+  [({ logEntries, roots }) => logEntries && !roots, '--log-entries needs --roots, which were entered'],
+  [({ rekorKey, logEntries }) => rekorKey && !logEntries, '--rekor-key needs --log-entries, or --watch'],
   [({ consistency, roots }) => consistency && !roots, '--consistency needs --roots, which say what trees the two roots have signed'],
   [({ witnessKeys, checkpoint }) => witnessKeys && !checkpoint, '--witness-keys needs --checkpoint, which they have cosigned'],
   [({ witnesses, witnessKeys }) => witnesses && !witnessKeys, '--witnesses needs --witness-keys: which of them count'],
@@ -161,6 +175,8 @@ interface Beside {
   readonly consistency: string | undefined;
   readonly timestamps: readonly string[];
   readonly tsaCa: string | undefined;
+  readonly logEntries: readonly string[];
+  readonly rekorKey: string | undefined;
   readonly checkpoint: string | undefined;
   readonly witnessKeys: string | undefined;
   readonly witnesses: string | undefined;

@@ -1,6 +1,5 @@
 import type { Clock } from '../../base/lib/clock.ts';
 import { parseDuration } from '../../base/lib/clock.ts';
-import type { ListedKey } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
 import { growthBetween, type WatchedChain } from '../../ledger/watched-chain.ts';
 import { badValue } from '../checked-arguments.ts';
@@ -9,6 +8,7 @@ import { untilStopped } from '../demo/until-stopped.ts';
 import { heldPause } from '../process-io.ts';
 import { settingsOf } from '../settings-of.ts';
 import { printJson, terminalText } from '../terminal-text.ts';
+import { logKeysIn, NO_LOG_KEY } from './check-entries.ts';
 import { ControlPlanePages } from './control-plane-pages.ts';
 import { cosignPublished, readWitness } from './cosign-ledger.ts';
 import { keysInFile } from './evidence-files.ts';
@@ -22,6 +22,8 @@ export interface WatchArguments {
   readonly state: string;
   readonly keys: string | undefined;
   readonly org: string | undefined;
+  /** PEM file of the keys of the log that roots are entered in. */
+  readonly rekorKey: string | undefined;
   readonly interval: string | undefined;
   /** File of the private key of a witness, and the name that he goes by. */
   readonly cosign: string | undefined;
@@ -38,6 +40,7 @@ export async function watchHistory(asked: WatchArguments, io: CliIo, clock: Cloc
   const everyMs = asked.interval === undefined ? undefined : intervalOf(asked.interval);
   const ledger = new ControlPlanePages(asked.url, '--watch', io);
   const pinned = asked.keys === undefined ? undefined : await keysInFile(asked.keys, io);
+  const logKeys = asked.rekorKey === undefined ? undefined : await logKeysIn(asked.rekorKey, io);
   const witness = asked.cosign === undefined ? undefined : await readWitness(asked.cosign, asked.name);
   const file = new WatchStateFile(asked.state);
   const orgId = orgOf(asked, await file.read(), io);
@@ -47,7 +50,7 @@ export async function watchHistory(asked: WatchArguments, io: CliIo, clock: Cloc
     const seen = await file.read();
     const before = await witness?.cosigned();
     const published = witness === undefined ? undefined : await ledger.checkpoint(orgId);
-    const looked = await lookAtLedger({ ledger, orgId, seen, pinned, save } satisfies WatchOptions);
+    const looked = await lookAtLedger({ ledger, orgId, seen, pinned, logKeys, save } satisfies WatchOptions);
     if (witness === undefined || before === undefined || published === undefined) return looked;
     const { state } = looked;
     return { ...looked, state: await cosignPublished({ ledger, witness, before, published, state, save, now: clock.now() }) };
@@ -55,7 +58,7 @@ export async function watchHistory(asked: WatchArguments, io: CliIo, clock: Cloc
   /** @param answered it has answered before: then it is asked again when it does not */
   const lookAndTell = async (answered: boolean): Promise<number> => {
     try {
-      tell(await look(), pinned, asked.json, io);
+      tell(await look(), { pinned, logKeys }, asked.json, io);
     } catch (error) {
       if (error instanceof LedgerError) return tellBroken(error, await file.read(), orgId, asked.json, io);
       if (!(answered && (error instanceof Unusable || error instanceof GatewayRefusal))) throw error;
@@ -86,8 +89,13 @@ function orgOf({ org, state }: WatchArguments, seen: WatchedChain | undefined, i
 /**
  * What is seen again and again in the same state is told once more only by `--json`, which has a line for each look.
  */
-function tell({ from, state, strangers }: Looked, pinned: readonly ListedKey[] | undefined, json: boolean, io: CliIo): void {
-  const { org_id, sequence, digest, keys, tree, stamp, cosigned } = state;
+function tell(
+  { from, state, strangers }: Looked,
+  { pinned, logKeys }: Pick<WatchOptions, 'pinned' | 'logKeys'>,
+  json: boolean,
+  io: CliIo,
+): void {
+  const { org_id, sequence, digest, keys, tree, stamp, entered, cosigned } = state;
   if (json) {
     const kids = keys.map(({ kid }) => kid);
     printJson(
@@ -99,6 +107,7 @@ function tell({ from, state, strangers }: Looked, pinned: readonly ListedKey[] |
         digest,
         ...(tree && { tree }),
         ...(stamp && { stamp }),
+        ...(entered && { entered }),
         ...(cosigned && { cosigned }),
         keys: kids,
         unknown_keys: strangers,
@@ -120,10 +129,19 @@ function tell({ from, state, strangers }: Looked, pinned: readonly ListedKey[] |
     lines.push(
       `  tree      ${growth.second.tree_size} hashes; the first ${growth.first.tree_size} are those of root ${growth.first.sequence}`,
     );
-  if (stamp !== undefined) lines.push(`  stamp     root ${stamp.sequence} was there at ${stamp.time}`);
-  if (cosigned !== undefined) lines.push(`  cosigned  ${cosigned.tree_size} hashes of ${cosigned.origin}, root ${cosigned.sequence}`);
+  lines.push(...linesOf(state, logKeys));
   if (strangers.length > 0) lines.push(`  not believed: ${strangers.join(', ')}; --keys FILE says which keys are right`);
   io.stdout(`${lines.map(terminalText).join('\n')}\n`);
+}
+
+/** What somebody outside says of roots, and what the watcher says of them as a witness. */
+function linesOf({ stamp, entered, cosigned }: WatchedChain, logKeys: WatchOptions['logKeys']): readonly string[] {
+  const whose = logKeys === undefined ? `; ${NO_LOG_KEY}` : '';
+  return [
+    ...(stamp === undefined ? [] : [`  stamp     root ${stamp.sequence} was there at ${stamp.time}`]),
+    ...(entered === undefined ? [] : [`  log       root ${entered.sequence} was entered at ${entered.time}${whose}`]),
+    ...(cosigned === undefined ? [] : [`  cosigned  ${cosigned.tree_size} hashes of ${cosigned.origin}, root ${cosigned.sequence}`]),
+  ];
 }
 
 function tellBroken({ message }: Error, seen: WatchedChain | undefined, orgId: string, json: boolean, io: CliIo): number {

@@ -6,7 +6,9 @@ import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
 import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
 import type { ListedKey, ListedTimestamp } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
+import type { LogKey } from '../../ledger/log-entry.ts';
 import { type MerkleRoot, rootDigest } from '../../ledger/merkle-root.ts';
+import type { ListedLogEntry } from '../../ledger/root-entry.ts';
 import { checkTimeStamp } from '../../ledger/time-stamp-signer.ts';
 import {
   askedAfter,
@@ -22,6 +24,7 @@ import {
   watchOn,
 } from '../../ledger/watched-chain.ts';
 import { Unusable } from '../command.ts';
+import { checkedEntry } from './check-entries.ts';
 
 /** A ledger that is watched. */
 export interface WatchedLedger {
@@ -32,6 +35,8 @@ export interface WatchedLedger {
   consistency(orgId: string, first: number, second: number): Promise<ConsistencyProof | undefined>;
   /** Time stamps behind the root of a sequence, in order. */
   timestamps(orgId: string, after: number): Promise<readonly ListedTimestamp[]>;
+  /** Entries of roots in a log, behind the root of a sequence, in order. */
+  logEntries(orgId: string, after: number): Promise<readonly ListedLogEntry[]>;
 }
 
 export interface WatchOptions {
@@ -41,6 +46,8 @@ export interface WatchOptions {
   readonly seen: WatchedChain | undefined;
   /** Keys that somebody has brought himself; undefined: those that were believed, at first those that are listed. */
   readonly pinned: readonly ListedKey[] | undefined;
+  /** Keys of logs that are believed; undefined: nobody has said any. */
+  readonly logKeys?: readonly LogKey[] | undefined;
   /** Keeps what was seen, page by page. */
   readonly save: (state: WatchedChain) => Promise<void>;
 }
@@ -57,7 +64,7 @@ export interface Looked {
  * so that it is found again.
  * @throws LedgerError for what does not fit; and what the ledger throws when it cannot be asked
  */
-export async function lookAtLedger({ ledger, orgId, seen, pinned, save }: WatchOptions): Promise<Looked> {
+export async function lookAtLedger({ ledger, orgId, seen, pinned, logKeys, save }: WatchOptions): Promise<Looked> {
   const listed = await ledger.keys();
   const known = { ...(seen ?? watchFrom(orgId, listed)), ...(pinned === undefined ? {} : { keys: pinned }) };
   // Somebody who brings the keys himself, and says that one has ended, believes nothing that it says of others.
@@ -77,7 +84,9 @@ export async function lookAtLedger({ ledger, orgId, seen, pinned, save }: WatchO
     }
     const next = watchOn(state, fresh);
     await checkTrees(ledger, state, next);
-    state = { ...next, stamp: await newestStamp(ledger, state, next, fresh) };
+    const stamp = await newestStamp(ledger, state, next, fresh);
+    const entered = await newestEntry({ ledger, logKeys, retired }, next, answered);
+    state = { ...next, stamp, ...(entered && { entered }) };
     await save(state);
     answered = await rootsBehind(ledger, state, state.sequence);
     fresh = answered;
@@ -118,6 +127,32 @@ async function newestStamp(
     last = newest.sequence;
   }
   return stamp;
+}
+
+/**
+ * The newest entry in a log of these roots, each of which is checked.
+ * @throws LedgerError for one that is of another root than it says, or does not stand in its log
+ */
+async function newestEntry(
+  { ledger, logKeys, retired }: Pick<WatchOptions, 'ledger' | 'logKeys'> & { readonly retired: ReadonlySet<string> },
+  { org_id: orgId, sequence, keys, entered: before }: WatchedChain,
+  roots: readonly MerkleRoot[],
+): Promise<SeenStamp | undefined> {
+  const bySequence = new Map(roots.map((root) => [root.sequence, root]));
+  let entered = before;
+  for (let last = before?.sequence ?? 0; last < sequence; ) {
+    const entries = await ledger.logEntries(orgId, last);
+    const newest = entries.at(-1);
+    if (newest === undefined || newest.sequence <= last) break;
+    // A root is entered with the key of that moment, whose turn may have come since the list was read.
+    const believed = believedWith(keys, await ledger.keys(), retired);
+    for (const entry of entries) {
+      const root = bySequence.get(entry.sequence);
+      if (root !== undefined) entered = checkedEntry(entry, root, believed, logKeys);
+    }
+    last = newest.sequence;
+  }
+  return entered;
 }
 
 async function rootsBehind(

@@ -7,6 +7,8 @@ import { CHECKPOINT_ADMIN_OPERATIONS } from './checkpoint-admin-operations.ts';
 const MAX_ROOTS = 500;
 /** A stamp is ten times as large as a root. */
 const MAX_STAMPS = 100;
+/** So is an entry of a log. */
+const MAX_ENTRIES = 100;
 const HASH = /^[0-9a-f]{64}$/i;
 
 const SIGNATURE = z.object({ alg: z.string(), kid: z.string(), sig: z.string() });
@@ -37,6 +39,31 @@ const TIMESTAMP = z.object({
   sequence: z.int().meta({ description: 'Of the root; its imprint is SHA-256 of the RFC 8785 form of the signed root' }),
   time: z.string(),
   token: z.string().meta({ description: 'RFC 3161 TimeStampToken, DER in base64' }),
+});
+const LOG_ENTRY = z.object({
+  sequence: z.int().meta({ description: 'Of the root' }),
+  time: z.string().meta({ description: 'When the log took it' }),
+  uuid: z.string().meta({ description: 'Its name in the log, which ends with its leaf hash' }),
+  entry: z
+    .object({
+      body: z
+        .string()
+        .meta({ description: 'What stands in the log, base64: a `dsse` 0.0.1 entry whose `payloadHash` is SHA-256 of the root' }),
+      integratedTime: z.int(),
+      logID: z.string(),
+      logIndex: z.int(),
+      verification: z.object({
+        signedEntryTimestamp: z.string(),
+        inclusionProof: z.object({
+          checkpoint: z.string(),
+          hashes: z.array(z.string()),
+          logIndex: z.int(),
+          rootHash: z.string(),
+          treeSize: z.int(),
+        }),
+      }),
+    })
+    .meta({ description: 'In the form of the API of Rekor, version 1' }),
 });
 const TREE = z.object({ sequence: z.int(), tree_size: z.int(), tree_hash: z.string() });
 const CONSISTENCY = z.object({ first: TREE, second: TREE, path: z.array(z.string()) });
@@ -112,6 +139,20 @@ export const LEDGER_ADMIN_OPERATIONS: readonly AdminOperation[] = [
     output: { status: 200, schema: dataOf(TIMESTAMP) },
     handle: async ({ params, query: { after = 0, limit = MAX_STAMPS } }, { state }) => ({
       json: { data: await state.ledger.timestamps(params.org, after, Math.min(limit, MAX_STAMPS)) },
+    }),
+  }),
+  adminOperation({
+    id: 'log_entry.list',
+    method: 'GET',
+    path: '/v1/orgs/{org}/log-entries',
+    scope: 'none',
+    annotations: READS,
+    summary: `Entries of roots of an org in a transparency log, in the order of their sequence, at most ${MAX_ENTRIES} at once.`,
+    errors: ['not_found'],
+    input: { params: ofOrg, query: { schema: () => PAGE_QUERY } },
+    output: { status: 200, schema: dataOf(LOG_ENTRY) },
+    handle: async ({ params, query: { after = 0, limit = MAX_ENTRIES } }, { state }) => ({
+      json: { data: await state.ledger.logEntries(params.org, after, Math.min(limit, MAX_ENTRIES)) },
     }),
   }),
   ...CHECKPOINT_ADMIN_OPERATIONS,

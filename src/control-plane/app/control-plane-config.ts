@@ -28,6 +28,12 @@ export interface ControlPlaneConfig {
   readonly tsaInterval?: number;
   /** PEM file of the authorities whose stamps are taken (`CP_TSA_CA_FILE`). */
   readonly tsaCaFile?: string | undefined;
+  /** A log in which roots are entered (`CP_REKOR_URL`); undefined: none. */
+  readonly rekorUrl?: WebAddress | undefined;
+  /** PEM file of its public keys (`CP_REKOR_PUBLIC_KEY_FILE`); must be there with the log. */
+  readonly rekorPublicKeyFile?: string | undefined;
+  /** Milliseconds between two entries of one org (`CP_REKOR_INTERVAL`); default 1 h. */
+  readonly rekorInterval?: number;
   /** First part of the origin of each log (`CP_LEDGER_NAME`); undefined: the `kid` of the ledger key. */
   readonly ledgerName?: string | undefined;
   /** Milliseconds for which a checkpoint stays the published one (`CP_CHECKPOINT_INTERVAL`); default 5 min. */

@@ -41,6 +41,7 @@ import { CUSTOM_CONNECTOR, entityBodies } from './entity-bodies.ts';
 import { PLANE_FILES } from './plane-files.ts';
 import { ServerIdentityInForce } from './server-identity.ts';
 import { openAuthority } from './time-stamp-authority.ts';
+import { openTransparencyLog } from './transparency-log.ts';
 
 const SETTING = 'CP_DATA_DIR';
 const DRAIN_MS = 10_000;
@@ -137,6 +138,8 @@ async function openState(
     const catalogue = loadCatalogue();
     const stamping = openAuthority(config, { clock, log });
     closers.push(() => stamping.close());
+    const logging = openTransparencyLog(config, { clock, log });
+    closers.push(() => logging.close());
     const state = await StoredControlPlane.open({
       store,
       clock,
@@ -151,6 +154,7 @@ async function openState(
       },
       checkpoints: checkpointRules(config),
       timeStamps: stamping.authority,
+      transparencyLog: logging.transparencyLog,
       leaves: leafFiles(join(dir, 'ledger')),
       read: entityBodies(catalogue, new PolicyPresets()),
       connectorId: (text) => canonicalConnectorId(catalogue, text) ?? (CUSTOM_CONNECTOR.test(text) ? text : undefined),

@@ -4,13 +4,11 @@ import { messageOf } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { certificatesOf } from '../../ledger/time-stamp-signer.ts';
 import { askTimeStamps } from '../../outbound/destinations/time-stamp-post.ts';
-import { createUpstream } from '../../outbound/net/create-upstream.ts';
-import { SideDoor } from '../../outbound/net/side-door.ts';
 import type { TimeStampAuthority } from '../state/org-timestamps.ts';
 import type { ControlPlaneConfig } from './control-plane-config.ts';
+import { openOwnDoor } from './own-door.ts';
 
 const INTERVAL_MS = 3_600_000;
-const SILENCE_MS = 15_000;
 
 /** What stamps roots, and what closes its connections. */
 export interface OpenedAuthority {
@@ -24,19 +22,12 @@ export interface OpenedAuthority {
  */
 export function openAuthority(
   { tsaUrl, tsaInterval = INTERVAL_MS, tsaCaFile }: ControlPlaneConfig,
-  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  ground: { readonly clock: Clock; readonly log: Logger },
 ): OpenedAuthority {
   if (tsaUrl === undefined) return { authority: undefined, close: async () => undefined };
   const trusted = tsaCaFile === undefined ? undefined : readTrusted(tsaCaFile);
-  const upstream = createUpstream({ clock, log, headersTimeoutMs: SILENCE_MS, idleTimeoutMs: SILENCE_MS });
-  const door = new SideDoor(upstream, clock);
-  return {
-    authority: { ask: askTimeStamps(door, tsaUrl), intervalMs: tsaInterval, trusted },
-    async close() {
-      door.close();
-      await upstream.close();
-    },
-  };
+  const { door, close } = openOwnDoor(ground);
+  return { authority: { ask: askTimeStamps(door, tsaUrl), intervalMs: tsaInterval, trusted }, close };
 }
 
 function readTrusted(file: string): ReturnType<typeof certificatesOf> {

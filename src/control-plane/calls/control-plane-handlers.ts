@@ -179,7 +179,7 @@ export class ControlPlaneHandlers {
   }
 
   #counts(): ControlPlaneCounts {
-    const { register, nodes, ledgers, timestamps, checkpoints, telemetry } = this.#options.state.registers;
+    const { register, nodes, ledgers, timestamps, logEntries, checkpoints, telemetry } = this.#options.state.registers;
     const { rotations } = this.#options.state;
     const streams = this.#streams;
     const counted = this.#counted;
@@ -202,6 +202,9 @@ export class ControlPlaneHandlers {
       },
       get timestamps() {
         return timestamps.counts;
+      },
+      get logEntries() {
+        return logEntries.counts;
       },
       get cosignatures() {
         return checkpoints.counts;

@@ -1,5 +1,5 @@
+import type { AnchorCounts } from './anchored-roots.ts';
 import type { CosignatureCount } from './org-checkpoints.ts';
-import type { TimestampCounts } from './org-timestamps.ts';
 
 /**
  * What the control plane counts, for its metrics. Read at any time; nothing is computed but sums over what is in
@@ -16,7 +16,9 @@ export interface ControlPlaneCounts {
   /** Orgs whose ledger could not be opened. */
   readonly ledgersAside: number;
   /** Time stamps of roots. */
-  readonly timestamps: TimestampCounts;
+  readonly timestamps: AnchorCounts;
+  /** Entries of roots in the transparency log. */
+  readonly logEntries: AnchorCounts;
   /** Cosignatures, by the name of their witness. */
   readonly cosignatures: readonly CosignatureCount[];
   /** When the next key of each use signs, milliseconds since the epoch; undefined: there is none. */

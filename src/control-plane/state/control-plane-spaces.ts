@@ -15,6 +15,8 @@ export const SPACE = {
   signingKeys: 'cp_signing_key',
   timestamps: 'cp_timestamp',
   timestampHeads: 'cp_timestamp_head',
+  logEntries: 'cp_log_entry',
+  logEntryHeads: 'cp_log_entry_head',
   checkpoints: 'cp_checkpoint',
   checkpointHeads: 'cp_checkpoint_head',
 } as const;

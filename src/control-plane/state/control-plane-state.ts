@@ -9,6 +9,7 @@ import type { PlanTier } from '../../base/model/org.ts';
 import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
 import type { InclusionProof } from '../../ledger/inclusion-proof.ts';
 import type { ListedKey } from '../../ledger/ledger-answers.ts';
+import type { NamedLogEntry } from '../../ledger/log-entry.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { emptiedWarnings } from '../../services/policy/policy-warnings.ts';
 import type { AcceptWeighed } from '../../services/policy/weigh-policy.ts';
@@ -234,6 +235,12 @@ export interface ControlPlaneState {
       after: number,
       limit: number,
     ): Promise<readonly { readonly sequence: number; readonly time: string; readonly token: string }[]>;
+    /** Entries of roots of an org in a transparency log, behind the root of a sequence, in order. */
+    logEntries(
+      orgId: string,
+      after: number,
+      limit: number,
+    ): Promise<readonly (NamedLogEntry & { readonly sequence: number; readonly time: string })[]>;
     /**
      * The published checkpoint, that of one root, or the newest with so many cosignatures.
      * @throws GatewayError `not_found`; `conflict` for a root without a tree

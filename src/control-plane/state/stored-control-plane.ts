@@ -23,8 +23,9 @@ import { OrgBundles } from './org-bundles.ts';
 import { type CheckpointRules, OrgCheckpoints } from './org-checkpoints.ts';
 import { OrgEntities, type ReadBodies } from './org-entities.ts';
 import { OrgLedgers } from './org-ledgers.ts';
+import { type OrgLogEntries, openLogEntries, type TransparencyLog } from './org-log-entries.ts';
 import { OrgRegister } from './org-register.ts';
-import { OrgTimestamps, type TimeStampAuthority } from './org-timestamps.ts';
+import { type OrgTimestamps, openTimestamps, type TimeStampAuthority } from './org-timestamps.ts';
 import { OrgVersions } from './org-versions.ts';
 import { SignedAnew } from './signed-anew.ts';
 import { SigningKeys } from './signing-keys.ts';
@@ -43,6 +44,8 @@ export interface StoredControlPlaneOptions {
   readonly keyFiles: Readonly<Record<SigningUse, KeyFiles<KeptSigningKey>>>;
   /** Who stamps roots; undefined: nobody. */
   readonly timeStamps: TimeStampAuthority | undefined;
+  /** Where roots are entered; undefined: nowhere. */
+  readonly transparencyLog: TransparencyLog | undefined;
   readonly checkpoints: CheckpointRules;
   readonly leaves: LeafPlace;
   /** By the rules of the gateway's own API. */
@@ -62,6 +65,7 @@ interface Registers {
   readonly nodes: EnrolledNodes;
   readonly ledgers: OrgLedgers;
   readonly timestamps: OrgTimestamps;
+  readonly logEntries: OrgLogEntries;
   readonly checkpoints: OrgCheckpoints;
   readonly telemetry: KeptTelemetry;
 }
@@ -125,7 +129,7 @@ export class StoredControlPlane implements ControlPlaneState {
 
   /** @throws Error when something of what is kept cannot be read */
   static async open(options: StoredControlPlaneOptions): Promise<StoredControlPlane> {
-    const { store, clock, log, events, mayExpire, box, authorities, keyFiles, leaves, read, connectorId, timeStamps } = options;
+    const { store, clock, log, events, mayExpire, box, authorities, keyFiles, leaves, read, connectorId } = options;
     const versions = await OrgVersions.open(store, clock);
     const register = await OrgRegister.open(store, clock, versions);
     const orgIds = () => register.orgs.list().map((org) => org.org_id);
@@ -139,7 +143,11 @@ export class StoredControlPlane implements ControlPlaneState {
     };
     const bundles = await OrgBundles.open({ store, clock, versions, signers: keys.bundle, connectorId });
     const bundleOf = (orgId: string): string | undefined => bundles.get(orgId)?.bundle_yaml;
-    const timestamps = await OrgTimestamps.open({ store, clock, log, authority: timeStamps }, newestRoots(store, orgIds()));
+    const timestamps = await openTimestamps(ground, options.timeStamps, newestRoots(store, orgIds()));
+    const logEntries = await openLogEntries(ground, keys.ledger, options.transparencyLog, newestRoots(store, orgIds()));
+    const signed = (root: MerkleRoot): void => {
+      for (const anchored of [timestamps, logEntries]) anchored.take(root);
+    };
     const registers: Registers = {
       versions,
       register,
@@ -150,11 +158,9 @@ export class StoredControlPlane implements ControlPlaneState {
       entities: new OrgEntities({ store, clock, versions, box, read }),
       nodes: await EnrolledNodes.open(store, clock),
       telemetry: new KeptTelemetry(store, (id) => connectorId(id) === id),
-      ledgers: await OrgLedgers.open(
-        { store, place: leaves, signers: keys.ledger, clock, log, signed: (root) => timestamps.take(root) },
-        orgIds(),
-      ),
+      ledgers: await OrgLedgers.open({ store, place: leaves, signers: keys.ledger, clock, log, signed }, orgIds()),
       timestamps,
+      logEntries,
       checkpoints: new OrgCheckpoints({ ...options.checkpoints, store, clock, signers: keys.ledger }),
     };
     const { overlays, nodes } = registers;
@@ -183,16 +189,18 @@ export class StoredControlPlane implements ControlPlaneState {
   async close(): Promise<void> {
     await this.rotations.stop();
     await this.registers.timestamps.close();
+    await this.registers.logEntries.close();
     await this.registers.ledgers.close();
   }
 }
 
-function ledgerOf({ ledgers, timestamps, checkpoints }: Registers, below: (orgId: string) => Org): ControlPlaneState['ledger'] {
+function ledgerOf({ ledgers, timestamps, logEntries, checkpoints }: Registers, below: (orgId: string) => Org): ControlPlaneState['ledger'] {
   return {
     roots: async (orgId, after, limit) => ledgers.roots(below(orgId).org_id, after, limit),
     inclusion: async (orgId, hash) => ledgers.inclusion(below(orgId).org_id, hash),
     consistency: async (orgId, first, second) => ledgers.consistency(below(orgId).org_id, first, second),
     timestamps: async (orgId, after, limit) => timestamps.list(below(orgId).org_id, after, limit),
+    logEntries: async (orgId, after, limit) => logEntries.list(below(orgId).org_id, after, limit),
     async checkpoint(orgId, { sequence, cosigned }) {
       const { org_id: id } = below(orgId);
       if (sequence !== undefined) return checkpoints.of(id, sequence);

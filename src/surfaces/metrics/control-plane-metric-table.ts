@@ -49,6 +49,24 @@ export const CONTROL_PLANE_METRICS = {
     labels: [],
     help: 'When the newest time stamp of any org was stored, seconds since the epoch; 0: there is none.',
   },
+  logEntriesMade: {
+    name: 'cp_log_entries_made_total',
+    type: 'counter',
+    labels: [],
+    help: 'Entries of roots in the transparency log (`CP_REKOR_URL`) that were stored.',
+  },
+  logEntriesFailed: {
+    name: 'cp_log_entries_failed_total',
+    type: 'counter',
+    labels: [],
+    help: 'Tries to have a root entered that failed, answers that do not hold among them (the log says why); roots go on, and each is tried again.',
+  },
+  logEntryNewest: {
+    name: 'cp_log_entry_last_timestamp_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'When the newest entry of any org was stored, seconds since the epoch; 0: there is none.',
+  },
   cosignatures: {
     name: 'cp_cosignatures_total',
     type: 'counter',

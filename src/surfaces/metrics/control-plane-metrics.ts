@@ -80,6 +80,9 @@ function registerCounts(registry: Registry, counts: () => ControlPlaneCounts): v
   totals(registry, CONTROL_PLANE_METRICS.timestampsMade, () => [[counts().timestamps.made]]);
   totals(registry, CONTROL_PLANE_METRICS.timestampsFailed, () => [[counts().timestamps.failed]]);
   gauge(registry, CONTROL_PLANE_METRICS.timestampNewest, () => (counts().timestamps.newestAt ?? 0) / 1000);
+  totals(registry, CONTROL_PLANE_METRICS.logEntriesMade, () => [[counts().logEntries.made]]);
+  totals(registry, CONTROL_PLANE_METRICS.logEntriesFailed, () => [[counts().logEntries.failed]]);
+  gauge(registry, CONTROL_PLANE_METRICS.logEntryNewest, () => (counts().logEntries.newestAt ?? 0) / 1000);
   totals(registry, CONTROL_PLANE_METRICS.cosignatures, () => counts().cosignatures.map(({ witness, taken }) => [witness, taken] as const));
   gauges(registry, CONTROL_PLANE_METRICS.cosignatureNewest, () =>
     counts().cosignatures.map(({ witness, newest }) => [witness, newest] as const),

@@ -187,3 +187,32 @@ t.test('what is asked for during a run counts from its end', async (t) => {
   end();
   await job.stop();
 });
+
+t.test('what a run asks for before it waits for anything is not lost', async (t) => {
+  const clock = fakeClock();
+  const ranAt: number[] = [];
+  for (const waits of [false, true]) {
+    const job = every(
+      { clock, log: silentLogger },
+      {
+        everyMs: () => undefined,
+        run() {
+          ranAt.push(clock.monotonic());
+          job.within(10);
+          return waits ? Promise.resolve() : undefined;
+        },
+        failed: '',
+      },
+    );
+    const before = ranAt.length;
+    job.within(0);
+    clock.advance(0);
+    await settled();
+    clock.advance(9);
+    await settled();
+    t.equal(ranAt.length, before + 1);
+    clock.advance(1);
+    t.equal(ranAt.length, before + 2);
+    await job.stop();
+  }
+});
