@@ -24,6 +24,7 @@ t.test('a page that somebody changed by hand, or that is missing, is found and w
   for (const name of [
     'reference.mjs',
     'invariants.mjs',
+    'console.mjs',
     'setup.mjs',
     'checked-out-commit.mjs',
     'management-page.mjs',

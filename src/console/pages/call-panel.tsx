@@ -90,13 +90,11 @@ function Why({ call, explained }: { readonly call: CallRecord; readonly explaine
             {meaning !== undefined && ` ${meaning}`}
           </p>
         ))}
-        {explained?.rules
-          .filter(({ took_part: took }) => took)
-          .map(({ rule, file, line }) => (
-            <p class="note" key={rule}>
-              <code>{rule}</code>, <code>{`${file}:${line}`}</code>
-            </p>
-          ))}
+        {rulesBehind(call, explained).map(({ rule, file, line }) => (
+          <p class="note" key={rule}>
+            <code>{rule}</code>, <code>{`${file}:${line}`}</code>
+          </p>
+        ))}
         {call.error && <p class="note">{call.error.message}</p>}
       </div>
       {ways.length > 0 && (
@@ -111,6 +109,13 @@ function Why({ call, explained }: { readonly call: CallRecord; readonly explaine
       )}
     </>
   );
+}
+
+/** The rules that made the decision; where none says the same (a check behind them refused), all that took part. */
+function rulesBehind({ decision }: CallRecord, explained: Explained | undefined): Explained['rules'] {
+  const took = explained?.rules.filter(({ took_part: did }) => did) ?? [];
+  const same = took.filter((rule) => rule.decision === decision);
+  return same.length === 0 ? took : same;
 }
 
 function sentenceOf(call: CallRecord, codes: readonly { readonly code: string; readonly meaning?: string }[]): string {
