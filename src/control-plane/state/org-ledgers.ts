@@ -7,7 +7,8 @@ import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { LeafPlace } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import { type Inclusion, OrgLedger, type RootSigners, rootsOf, signedLeaves } from '../ledger/org-ledger.ts';
+import { cutsOf, type Inclusion, newestRootOf, OrgLedger, type RootSigners, rootsOf, signedLeaves } from '../ledger/org-ledger.ts';
+import { dueRestore, type RestoreDeclaration } from '../ledger/restore-declaration.ts';
 
 /**
  * So many ledgers may be open, beside those that are in use or have hashes without a root; the one that was used least
@@ -30,6 +31,8 @@ export interface OrgLedgersOptions {
   readonly signers: RootSigners;
   readonly clock: Clock;
   readonly log: Logger;
+  /** That the data of the control plane were restored; undefined: nobody has said so. */
+  readonly restore?: RestoreDeclaration | undefined;
   /** Told of each root when it is stored. */
   readonly signed?: (root: MerkleRoot) => void;
 }
@@ -76,14 +79,35 @@ export class OrgLedgers {
       try {
         const signed = await signedLeaves(store, orgId);
         const isThere = await place.has(orgId);
-        if (isThere ? !(await place.differs(orgId, signed)) : signed === 0) continue;
-        await ledgers.#with(orgId, async () => undefined);
+        const isDue = signed > 0 && (await ledgers.#isRestoreDue(orgId));
+        if (!isDue && (isThere ? !(await place.differs(orgId, signed)) : signed === 0)) continue;
+        // Before anybody can ask: a restore that nothing shows looks like a fork.
+        await ledgers.#with(orgId, (ledger) => (isDue ? ledger.closeSoon() : Promise.resolve()));
       } catch (error) {
         // Of this org alone: the others are served, and so is everything else of it.
         ledgers.#setAside(orgId, error);
       }
     }
     return ledgers;
+  }
+
+  /** When the restore that the ledgers have taken up was declared, milliseconds since the epoch; undefined: none was. */
+  get restoredAt(): number | undefined {
+    const { restore } = this.#options;
+    return restore === undefined ? undefined : Date.parse(restore.at);
+  }
+
+  /** The newest root of an org, and the one of its last restore; undefined: there is none. Also where it is set aside. */
+  async ends(orgId: string): Promise<{ readonly newest: MerkleRoot | undefined; readonly restore: MerkleRoot | undefined }> {
+    const { store } = this.#options;
+    const cut = (await cutsOf(store, orgId)).at(-1);
+    const [restore] = cut === undefined ? [] : await rootsOf(store, orgId, cut.sequence - 1, 1);
+    return { newest: await newestRootOf(store, orgId), restore };
+  }
+
+  async #isRestoreDue(orgId: string): Promise<boolean> {
+    const { store, restore } = this.#options;
+    return restore !== undefined && dueRestore(restore, 0, await cutsOf(store, orgId)) !== undefined;
   }
 
   /** Ledgers that could not be opened. */
@@ -200,10 +224,10 @@ export class OrgLedgers {
   }
 
   async #openOne(orgId: string): Promise<OrgLedger> {
-    const { store, place, signers, clock, log, signed } = this.#options;
+    const { store, place, signers, clock, log, restore, signed } = this.#options;
     const leaves = await place.open(orgId, await signedLeaves(store, orgId));
     try {
-      return await OrgLedger.open({ orgId, store, leaves, signers, clock, log, ...(signed && { signed }) });
+      return await OrgLedger.open({ orgId, store, leaves, signers, clock, log, restore, ...(signed && { signed }) });
     } catch (error) {
       await leaves.close();
       throw error;

@@ -8,6 +8,7 @@ import { OrgHoldings } from '../../services/orgs/org-holdings.ts';
 import type { LeafPlace } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { latestClosedAt, newestRootOf } from '../ledger/org-ledger.ts';
+import { declaredRestore } from '../ledger/restore-declaration.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import type { KeyFiles } from '../pki/key-files.ts';
 import { BootstrapTokens } from './bootstrap-tokens.ts';
@@ -140,6 +141,7 @@ export class StoredControlPlane implements ControlPlaneState {
     const bundles = await OrgBundles.open({ store, clock, versions, signers: keys.bundle, connectorId });
     const bundleOf = (orgId: string): string | undefined => bundles.get(orgId)?.bundle_yaml;
     const timestamps = await OrgTimestamps.open({ store, clock, log, authority: timeStamps }, newestRoots(store, orgIds()));
+    const restore = await declaredRestore(store);
     const registers: Registers = {
       versions,
       register,
@@ -151,7 +153,7 @@ export class StoredControlPlane implements ControlPlaneState {
       nodes: await EnrolledNodes.open(store, clock),
       telemetry: new KeptTelemetry(store, (id) => connectorId(id) === id),
       ledgers: await OrgLedgers.open(
-        { store, place: leaves, signers: keys.ledger, clock, log, signed: (root) => timestamps.take(root) },
+        { store, place: leaves, signers: keys.ledger, clock, log, restore, signed: (root) => timestamps.take(root) },
         orgIds(),
       ),
       timestamps,
@@ -200,7 +202,7 @@ function ledgerOf({ ledgers, timestamps, checkpoints }: Registers, below: (orgId
     },
     checkpoints: async (orgId, after, limit) => checkpoints.list(below(orgId).org_id, after, limit),
     cosign: async (orgId, sequence, line) => checkpoints.cosign(below(orgId).org_id, sequence, line),
-    verifierKey: (orgId, key) => checkpoints.verifierKey(below(orgId).org_id, key),
+    verifierKey: async (orgId, key) => checkpoints.verifierKey(below(orgId).org_id, key),
     get pending() {
       return ledgers.pending;
     },
