@@ -3,10 +3,13 @@ import { randomBytes } from 'node:crypto';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { readProof } from '../../src/ledger/inclusion-proof.ts';
 import { rootDigest } from '../../src/ledger/merkle-root.ts';
 import { eventually } from '../support/child.ts';
 import { PROTOCOL, type RunningControlPlane, runControlPlane, TIMEOUT_MS } from '../support/control-plane.ts';
-import { askPublicly, LedgerJudge } from '../support/ledger-judge.ts';
+import { CuttableLink } from '../support/cuttable-link.ts';
+import { ALLOW_ALL, startGoverned } from '../support/governed.ts';
+import { type AskJson, askPublicly, LedgerJudge, verifiedProof } from '../support/ledger-judge.ts';
 import { gw } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
@@ -149,3 +152,79 @@ t.test('a declared restore is told apart from a fork: by watchers, by proofs, by
   t.match(await gw(['verify', ...chain, '--checkpoint', checkpoint]), { code: 0 });
   t.match(readFileSync(oldProof, 'utf8'), lost);
 });
+
+t.test(
+  'a gateway shows what it knows before anything is signed twice, and proves every record again behind a declared restore',
+  async (t) => {
+    const folder = tempDir(t);
+    const dataDir = join(folder, 'control-plane');
+    const start = () => runControlPlane(t, {}, { dataDir });
+    const first = await start();
+    await first.plane.state.orgs.put('acme', {}, first.commit);
+    await first.plane.state.bundles.put('acme', ALLOW_ALL, first.commit);
+    const { token } = await first.plane.state.tokens.issue('acme', 3_600, first.commit);
+    const link = await CuttableLink.start(t, first.plane.grpcPort);
+    const settings = { GW_CP_ADDR: link.address, GW_ORG_ID: 'acme', GW_NODE_ID: 'node-1', GW_BOOTSTRAP_TOKEN: token };
+    const { gw: gateway, execute } = await startGoverned(t, { env: { ...settings, GW_KEY_DIR: join(folder, 'keys') } });
+    const ask: AskJson = (path) => gateway.admin('GET', path);
+    const record = async (): Promise<string> =>
+      String((await gateway.record(String((await execute({ org_id: 'acme' })).body['record_id'])))['record_hash']);
+    const proofOf = async (hash: string) => readProof(await verifiedProof(ask, hash));
+    const judge = ({ plane }: RunningControlPlane) => LedgerJudge.read(askPublicly(`http://127.0.0.1:${plane.httpPort}`), 'acme');
+
+    const kept = await record();
+    const { root: end } = await proofOf(kept);
+    await first.plane.stop();
+    cpSync(dataDir, join(folder, 'backup'), { recursive: true });
+    const second = await start();
+    link.lead(second.plane.grpcPort);
+    const lost: string[] = [];
+    for (let at = 0; at < 2; at++) {
+      lost.push(await record());
+      await proofOf(lost.at(-1) ?? '');
+    }
+    // The root before this one was shown with it.
+    const { sequence: seen } = (await proofOf(lost[1] ?? '')).root;
+    t.ok(seen > end.sequence);
+    await second.plane.stop();
+    rmSync(dataDir, { recursive: true });
+    cpSync(join(folder, 'backup'), dataDir, { recursive: true });
+
+    const third = await start();
+    link.lead(third.plane.grpcPort);
+    const waiting = await record();
+    await eventually('what the gateway knows', () => (third.plane.counts.ledgersBehind === 1 ? true : undefined));
+    t.match(await (await fetch(`http://127.0.0.1:${third.plane.httpPort}/metrics`)).text(), /^cp_ledgers_behind 1$/m);
+    await eventually('what waits', async () =>
+      /^gw_pending_hash_submissions 1$/m.test((await gateway.admin('GET', '/metrics')).text) ? true : undefined,
+    );
+    t.equal((await judge(third)).roots.at(-1)?.sequence, end.sequence, 'nothing is signed twice');
+    t.match(await ask(`/v1/verify/${lost[0] ?? ''}`), { status: 200, body: { status: 'verified' } }, 'what was proved is still shown');
+    await third.plane.stop();
+
+    t.match(await gw(['control-plane', 'restored', '--yes'], { env: { CP_DATA_DIR: dataDir } }), { code: 0 });
+    const fourth = await start();
+    t.equal(fourth.plane.counts.ledgersBehind, 0);
+    link.lead(fourth.plane.grpcPort);
+    const after = await record();
+    const cut = (await judge(fourth)).roots.find(({ restored }) => restored !== undefined)?.sequence ?? 0;
+    // When the newest one is proved the gateway has heard of the restore.
+    for (const hash of [after, waiting, ...lost, kept]) {
+      const proof = await eventually(`a proof of ${hash} in the ledger as it is`, async () => {
+        const { body } = await ask(`/v1/verify/${hash}`);
+        const { cut_by_restore: isCut, inclusion_proof: found } = body as { cut_by_restore?: object; inclusion_proof?: unknown };
+        return isCut === undefined ? found : undefined;
+      });
+      const { root } = (await judge(fourth)).check(proof, hash);
+      t.equal(root.sequence >= cut, hash !== kept, 'what the backup had is where it was');
+    }
+    t.equal((await judge(fourth)).leaves, 1 + 5, 'each is there once, and the restore');
+    const metrics = await (await fetch(`http://127.0.0.1:${fourth.plane.httpPort}/metrics`)).text();
+    t.match(metrics, /^cp_ledgers_behind 0$/m);
+    t.match(metrics, /^cp_restore_timestamp_seconds 1\d{9}/m);
+    const { items } = await fourth.plane.state.audit.page({ operation: 'ledger.restore' }, { limit: 9, after: undefined });
+    t.match(items, [
+      { principal: { id: 'admin' }, changes: [{ member: 'at' }, { member: 'epoch', after_value: '1' }, { member: 'sequence' }] },
+    ]);
+  },
+);

@@ -66,6 +66,8 @@ export interface OrgLedgerOptions {
   readonly log: Logger;
   /** That its data were restored; what was taken up already changes nothing. Undefined: nobody has said so. */
   readonly restore?: RestoreDeclaration | undefined;
+  /** Nothing is signed while it says so (decision 13.23). */
+  readonly isHeld?: () => boolean;
   /** Told of each root when it is stored. */
   readonly signed?: (root: MerkleRoot) => void;
 }
@@ -261,6 +263,7 @@ export class OrgLedger {
   }
 
   async #closeBatches(): Promise<void> {
+    if (this.#options.isHeld?.() === true) return;
     try {
       do await this.#closeBatch();
       while (this.pending >= BATCH_HASHES && !this.#ended);

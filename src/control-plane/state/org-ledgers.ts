@@ -23,7 +23,13 @@ const IDLE_MS = 600_000;
  */
 const ASIDE_MS = [1_000, 60_000] as const;
 /** How often it is looked which could be closed: while there are too many, and otherwise. */
+/** By org: the newest root that a gateway has shown. */
+const BEHIND = 'ledger_behind';
 const LOOK_AGAIN_MS = { crowded: 1_000, otherwise: 60_000 };
+
+interface Shown {
+  readonly sequence: number;
+}
 
 export interface OrgLedgersOptions {
   readonly store: Store;
@@ -61,6 +67,8 @@ export class OrgLedgers {
   /** Those that could not be opened, and until when they are not tried again, monotonic. */
   readonly #aside = new Map<string, { readonly until: number; readonly pause: number; readonly why: string }>();
   readonly #job: RunningJob;
+  /** Orgs whose gateways have shown a root that is newer than all that is here, and its sequence (decision 13.23). */
+  readonly #behind = new Map<string, number>();
   #closed = false;
 
   private constructor(options: OrgLedgersOptions) {
@@ -75,8 +83,10 @@ export class OrgLedgers {
   static async open(options: OrgLedgersOptions, orgIds: readonly string[]): Promise<OrgLedgers> {
     const ledgers = new OrgLedgers(options);
     const { place, store } = options;
+    for (const { key, value } of await store.list(BEHIND)) ledgers.#behind.set(key, (value as Shown).sequence);
     for (const orgId of orgIds) {
       try {
+        await ledgers.#forgetBehind(orgId);
         const signed = await signedLeaves(store, orgId);
         const isThere = await place.has(orgId);
         const isDue = signed > 0 && (await ledgers.#isRestoreDue(orgId));
@@ -105,6 +115,42 @@ export class OrgLedgers {
     return { newest: await newestRootOf(store, orgId), restore };
   }
 
+  /**
+   * A gateway has shown a root that this control plane has signed.
+   * @param root whose signature was checked
+   * @returns whether it is newer than all that is here: then nothing is signed for the org until somebody declares that
+   * the data were restored
+   */
+  async shown(orgId: string, { sequence }: MerkleRoot): Promise<boolean> {
+    const { store, log } = this.#options;
+    const newest = (await newestRootOf(store, orgId))?.sequence ?? 0;
+    if (sequence <= newest) return false;
+    if (sequence <= (this.#behind.get(orgId) ?? 0)) return true;
+    if (!this.#behind.has(orgId))
+      log.error(
+        { org_id: orgId, newest_sequence: newest, shown_sequence: sequence },
+        'a gateway has shown a root that this control plane has signed and does not have: its data folder is an older copy. Nothing is signed for this org until it is stopped, the restore is declared (gw control-plane restored), and it is started again',
+      );
+    this.#behind.set(orgId, sequence);
+    await store.commit(undefined, [{ op: 'put', space: BEHIND, key: orgId, value: { sequence } satisfies Shown }]);
+    return true;
+  }
+
+  /** Orgs whose gateways know a newer root than there is here. */
+  get behindCount(): number {
+    return this.#behind.size;
+  }
+
+  /** A restore that was declared since goes on behind what was shown. */
+  async #forgetBehind(orgId: string): Promise<void> {
+    const shown = this.#behind.get(orgId);
+    if (shown === undefined) return;
+    const { store, restore } = this.#options;
+    const newest = (await newestRootOf(store, orgId))?.sequence ?? 0;
+    const due = dueRestore(restore, newest, await cutsOf(store, orgId));
+    if ((due?.sequence ?? newest) > shown) this.#behind.delete(orgId);
+  }
+
   async #isRestoreDue(orgId: string): Promise<boolean> {
     const { store, restore } = this.#options;
     return restore !== undefined && dueRestore(restore, 0, await cutsOf(store, orgId)) !== undefined;
@@ -128,7 +174,8 @@ export class OrgLedgers {
   }
 
   /** Takes hashes of 32 bytes; when it has resolved they are never forgotten. */
-  submit(orgId: string, hashes: readonly Uint8Array[]): Promise<void> {
+  async submit(orgId: string, hashes: readonly Uint8Array[]): Promise<void> {
+    if (this.#behind.has(orgId)) throw new GatewayError('record_store_unavailable', behindText(orgId));
     return this.#with(orgId, (ledger) => ledger.submit(hashes));
   }
 
@@ -227,7 +274,17 @@ export class OrgLedgers {
     const { store, place, signers, clock, log, restore, signed } = this.#options;
     const leaves = await place.open(orgId, await signedLeaves(store, orgId));
     try {
-      return await OrgLedger.open({ orgId, store, leaves, signers, clock, log, restore, ...(signed && { signed }) });
+      return await OrgLedger.open({
+        orgId,
+        store,
+        leaves,
+        signers,
+        clock,
+        log,
+        restore,
+        isHeld: () => this.#behind.has(orgId),
+        ...(signed && { signed }),
+      });
     } catch (error) {
       await leaves.close();
       throw error;
@@ -258,6 +315,10 @@ export class OrgLedgers {
       .finally(() => this.#closing.delete(orgId));
     this.#closing.set(orgId, over);
   }
+}
+
+function behindText(orgId: string): string {
+  return `The ledger of the org ${orgId} is an older copy of what was signed: nothing is taken until the restore is declared (gw control-plane restored).`;
 }
 
 function setAside(orgId: string, why: string, cause?: unknown): GatewayError {
