@@ -10,6 +10,7 @@ import { PROTOCOL, type RunningControlPlane, runControlPlane, TIMEOUT_MS } from 
 import { CuttableLink } from '../support/cuttable-link.ts';
 import { ALLOW_ALL, startGoverned } from '../support/governed.ts';
 import { type AskJson, askPublicly, LedgerJudge, verifiedProof } from '../support/ledger-judge.ts';
+import { named } from '../support/linked-gateway.ts';
 import { gw } from '../support/run-gw.ts';
 import { tempDir } from '../support/temp-dir.ts';
 
@@ -22,7 +23,10 @@ async function place(t: Test) {
   const urlOf = ({ plane }: RunningControlPlane) => `http://127.0.0.1:${plane.httpPort}`;
   const judge = (running: RunningControlPlane) => LedgerJudge.read(askPublicly(urlOf(running)), 'acme');
   const env = { CP_DATA_DIR: dataDir };
-  const start = () => runControlPlane(t, {}, { dataDir, ledgerName: 'ledger.example.com', checkpointInterval: 1 });
+  const witness = join(folder, 'witness.pem');
+  const { out: vkey } = await gw(['verify', '--witness-key', witness, '--name', 'w.example.com']);
+  const witnessKeys = [vkey.trim().replace('CP_WITNESS_KEYS=', '')];
+  const start = () => runControlPlane(t, {}, { dataDir, ledgerName: 'ledger.example.com', checkpointInterval: 1, witnessKeys });
   const first = await start();
   const { identity } = await first.enrol('acme', 'node-1');
   /** A root of its own for each. @returns the hashes */
@@ -42,6 +46,7 @@ async function place(t: Test) {
     judge,
     grow,
     env,
+    asWitness: ['--cosign', witness, '--name', 'w.example.com'],
     declare: (...more: string[]) => gw(['control-plane', 'restored', ...more], { env }),
     watch: async (running: RunningControlPlane, state: string, ...more: string[]) => {
       const { code, out, err } = await gw(['verify', '--watch', urlOf(running), '--state', join(folder, state), '--org', 'acme', ...more]);
@@ -62,7 +67,7 @@ async function place(t: Test) {
 }
 
 t.test('a declared restore is told apart from a fork: by watchers, by proofs, by checkpoints, and by who verifies roots', async (t) => {
-  const { folder, first, start, judge, grow, env, declare, watch, saved, backUp, putBack } = await place(t);
+  const { folder, first, start, judge, grow, env, asWitness, declare, watch, saved, backUp, putBack } = await place(t);
   const [kept = ''] = await grow(first, 2);
   t.match(await watch(first, 'early'), { code: 0 });
   await first.plane.stop();
@@ -76,6 +81,10 @@ t.test('a declared restore is told apart from a fork: by watchers, by proofs, by
   const oldConsistency = await saved(second, 'old-consistency.json', 'orgs/acme/consistency?first=1&second=4');
   t.match(await watch(second, 'late'), { code: 0 });
   t.match(await watch(second, 'forked'), { code: 0 });
+  t.match(await watch(second, 'witness', ...asWitness), {
+    code: 0,
+    said: /cosigned {2}4 hashes of ledger\.example\.com\/orgs\/acme, root 4/,
+  });
   const { roots: before } = await judge(second);
   await second.plane.stop();
 
@@ -115,6 +124,14 @@ t.test('a declared restore is told apart from a fork: by watchers, by proofs, by
   t.match(await watch(third, 'late', '--accept-restore', String(cut)), { code: 0, said: /root 4 was cut, up to root/ });
   t.match(await watch(third, 'late'), { code: 0, said: /^goes on/ });
   t.match(await watch(third, 'early', '--accept-restore', String(cut)), { code: 0, said: /root 2 is what it was, up to root/ });
+  t.match(await watch(third, 'witness', ...asWitness), { code: EXIT_RESTORED }, 'a smaller tree is not cosigned unless somebody says so');
+  t.match(await (await fetch(`http://127.0.0.1:${third.plane.httpPort}/v1/orgs/acme/checkpoint?cosigned=1`)).text(), /No checkpoint/);
+  t.match(
+    await watch(third, 'witness', ...asWitness, '--accept-restore', String(cut)),
+    { code: 0, said: `cosigned  3 hashes of ledger.example.com/restored/${cut}/orgs/acme` },
+    'and then as another log: of one the key signs one history',
+  );
+  t.match(await watch(third, 'witness', ...asWitness), { code: 0 });
   t.match(await watch(third, 'new'), { code: 0, said: /restored {2}roots 3 to/ }, 'who begins now is told');
 
   await grow(third, 1);
@@ -219,6 +236,13 @@ t.test(
       t.equal(root.sequence >= cut, hash !== kept, 'what the backup had is where it was');
     }
     t.equal((await judge(fourth)).leaves, 1 + 5, 'each is there once, and the restore');
+    await fourth.plane.state.bundles.put('acme', named('behind-the-restore'), fourth.commit);
+    // Whose hash brings the news.
+    await record();
+    await eventually('the next bundle, though gateways may have taken later ones than the backup had', async () => {
+      const [node] = await fourth.plane.state.nodes.list('acme');
+      return (node?.policy_sequence ?? 0) >= cut ? true : undefined;
+    });
     const metrics = await (await fetch(`http://127.0.0.1:${fourth.plane.httpPort}/metrics`)).text();
     t.match(metrics, /^cp_ledgers_behind 0$/m);
     t.match(metrics, /^cp_restore_timestamp_seconds 1\d{9}/m);

@@ -138,10 +138,10 @@ export class StoredControlPlane implements ControlPlaneState {
       bundle: await SigningKeys.open({ ...ground, use: 'bundle', files: keyFiles.bundle }),
       ledger: await SigningKeys.open({ ...ground, use: 'ledger', files: keyFiles.ledger, latestSigned: () => latestClosedAt(store) }),
     };
-    const bundles = await OrgBundles.open({ store, clock, versions, signers: keys.bundle, connectorId });
+    const restore = await declaredRestore(store);
+    const bundles = await OrgBundles.open({ store, clock, versions, signers: keys.bundle, connectorId, restore });
     const bundleOf = (orgId: string): string | undefined => bundles.get(orgId)?.bundle_yaml;
     const timestamps = await OrgTimestamps.open({ store, clock, log, authority: timeStamps }, newestRoots(store, orgIds()));
-    const restore = await declaredRestore(store);
     const registers: Registers = {
       versions,
       register,
