@@ -87,9 +87,9 @@ t.test('a restore has to cut something, and to have a time', (t) => {
   t.end();
 });
 
-t.test('of any number of roots some are kept, the newer the closer', async (t) => {
+t.test('of any number of roots some are kept, the newer the closer', (t) => {
   const seen = (sequence: number): SeenRoot => ({ ...nothingSeen('acme'), sequence, leaves: sequence });
-  await fc.assert(
+  fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 1_000 }), { minLength: 1, maxLength: 400 }), (steps) => {
       let kept: readonly SeenRoot[] = [];
       let at = 0;
@@ -106,4 +106,5 @@ t.test('of any number of roots some are kept, the newer the closer', async (t) =
   t.ok(many.length < 120, `${many.length}`);
   const gaps = many.slice(1).map(({ sequence }, at) => [5_000 - sequence, sequence - (many[at]?.sequence ?? 0)] as const);
   for (const [distance, gap] of gaps) t.ok(gap <= 1 + (distance + gap) / 2, `a gap of ${gap} ${distance} roots ago`);
+  t.end();
 });
