@@ -27,10 +27,13 @@ export interface CutSpan extends LedgerRestore {
   readonly kid: string;
 }
 
-/** Something was signed, and stands in a span that a restore has cut: no fork, and nothing of the ledger as it is now. */
+/** Something was signed, and stands in a span that a restore has cut: no fork, and nothing of the ledger as it is. */
 export class CutSpanError extends LedgerError {}
 
-/** The member of a root, checked as far as one root shows it; undefined: it says nothing of a restore. @throws LedgerError */
+/**
+ * The member of a root, checked as far as one root shows it; undefined: it says nothing of a restore.
+ * @throws LedgerError
+ */
 export function restoreIn(root: JsonObject, sequence: number, what: string): LedgerRestore | undefined {
   const value = root['restored'];
   if (value === undefined) return undefined;

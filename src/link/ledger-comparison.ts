@@ -55,7 +55,10 @@ export class LedgerComparison {
     }
   }
 
-  /** What nobody has signed with the key of the ledger is no restore. @throws ProtocolError where keys cannot be fetched */
+  /**
+   * What nobody has signed with the key of the ledger is no restore.
+   * @throws ProtocolError where keys cannot be fetched
+   */
   async #checked(text: string, channel: Pick<Channel, 'call'>): Promise<CutSpan | undefined> {
     const { keys, orgId, log } = this.#options;
     try {

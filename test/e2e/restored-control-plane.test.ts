@@ -1,4 +1,4 @@
-// The data folder of a control plane is put back from a backup: who says so is told from a fork, by everybody who looks.
+// The data folder of a control plane is put back from a backup: who says so is told from a fork, by all who look.
 import { randomBytes } from 'node:crypto';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

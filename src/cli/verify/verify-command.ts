@@ -54,7 +54,7 @@ type Doing = keyof typeof DOINGS;
 export const verify: Command = {
   name: 'verify',
   usage:
-    '<record.json | records.ndjson | -> [--proof FILE] [--roots FILE]… [--consistency FILE] [--timestamps FILE]… [--tsa-ca FILE] [--checkpoint FILE] [--witness-keys FILE] [--witnesses N] [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--interval 1m] [--accept-restore SEQUENCE] [--cosign KEYFILE] [--name NAME] [--org ID] | --witness-key FILE [--name NAME] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
+    '<record.json | records.ndjson | -> [--proof FILE] [--roots FILE]… [--consistency FILE] [--timestamps FILE]… [--tsa-ca FILE] [--checkpoint FILE] [--witness-keys FILE] [--witnesses N] [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--interval 1m] [--accept-restore N] [--cosign KEYFILE] [--name NAME] [--org ID] | --witness-key FILE [--name NAME] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
   summary:
     'Recomputes the hash of a record and checks its proof and the chain of signed roots, offline; exit code 0 verified, 1 not, 2 unusable, 3 cut by a declared restore. --watch: whether the history of a ledger goes on, --cosign as a witness; --export: what a third party needs.',
   help: `

@@ -60,8 +60,9 @@ export interface Looked {
 
 /**
  * Looks once whether the history of a ledger goes on from where it was (decision 13.4). What does not fit is not saved,
- * so that it is found again. A declared restore is gone past when it is accepted, or when nothing was remembered before.
- * @throws LedgerError for what does not fit; RestoreFound for a restore that nobody has accepted; and what the ledger throws when it cannot be asked
+ * so that it is found again. A declared restore is gone past when it is accepted, or when nothing was remembered.
+ * @throws LedgerError for what does not fit; RestoreFound for a restore that nobody has accepted; and what the ledger
+ * throws when it cannot be asked
  */
 export async function lookAtLedger({ ledger, orgId, seen, pinned, acceptedRestore = 0, save }: WatchOptions): Promise<Looked> {
   const listed = await ledger.keys();

@@ -101,13 +101,13 @@ export class OrgLedgers {
     return ledgers;
   }
 
-  /** When the restore that the ledgers have taken up was declared, milliseconds since the epoch; undefined: none was. */
+  /** When the restore that the ledgers take up was declared, milliseconds since the epoch; undefined: none was. */
   get restoredAt(): number | undefined {
     const { restore } = this.#options;
     return restore === undefined ? undefined : Date.parse(restore.at);
   }
 
-  /** The newest root of an org, and the one of its last restore; undefined: there is none. Also where it is set aside. */
+  /** The newest root of an org, and the one of its last restore; undefined: there is none. Also of one set aside. */
   async ends(orgId: string): Promise<{ readonly newest: MerkleRoot | undefined; readonly restore: MerkleRoot | undefined }> {
     const { store } = this.#options;
     const cut = (await cutsOf(store, orgId)).at(-1);
