@@ -77,6 +77,7 @@ export class HashSubmission {
   #rewoundAt: number | undefined;
   /** Monotonic. */
   #comparedAt = Number.NEGATIVE_INFINITY;
+  #startedAt = 0;
 
   private constructor(options: HashSubmissionOptions, place: HashPlace) {
     this.#options = options;
@@ -120,6 +121,7 @@ export class HashSubmission {
   start(channel: Pick<Channel, 'call'>): void {
     if (this.#channel !== undefined || this.#ending.signal.aborted) return;
     this.#channel = channel;
+    this.#startedAt = this.#options.clock.monotonic();
     this.#endListening = this.#options.events.subscribe(['execution', 'usageSettled'], () => {
       this.#wake();
       this.#counter.within(GATHER_MS);
@@ -259,7 +261,9 @@ export class HashSubmission {
   async #isSetBack(isIdle: boolean): Promise<boolean> {
     const { ledger, clock } = this.#options;
     const channel = this.#channel;
-    if (ledger === undefined || channel === undefined || clock.monotonic() - this.#comparedAt < COMPARE_MS) return false;
+    // A start that has nothing to hand in leaves the first word to the check-in, whose answer says what is stale.
+    const before = isIdle ? Math.max(this.#comparedAt, this.#startedAt) : this.#comparedAt;
+    if (ledger === undefined || channel === undefined || clock.monotonic() - before < COMPARE_MS) return false;
     try {
       const found = await this.#unlessEnded(ledger.compare(channel, this.#place.newest_root ?? ''));
       this.#comparedAt = clock.monotonic();
