@@ -142,6 +142,18 @@ t.test('a declared restore is told apart from a fork: by watchers, by proofs, by
   t.match(await watch(third, 'late'), { code: 0, said: /root \d+ is what it was, 1 more/ });
   t.match((await saved(third, 'proof.json', `orgs/acme/proofs/${kept}`)) && readFileSync(join(folder, 'proof.json'), 'utf8'), kept);
 
+  const { client: newcomer } = await third.enrol('globex', 'node-1');
+  await newcomer.call(PROTOCOL.controlPlane, 'SubmitHashes', { hashes: [randomBytes(32)] }, TIMEOUT_MS);
+  const begun = await eventually('the first root of an org that the backup did not have', async () => {
+    const { roots: all } = await LedgerJudge.read(askPublicly(`http://127.0.0.1:${third.plane.httpPort}`), 'globex');
+    return all.length > 0 ? all : undefined;
+  });
+  t.match(
+    begun,
+    [{ sequence: cut, restored: { from_sequence: 0 }, prev_root_hash: '0'.repeat(64), tree_size: 1 }],
+    'it may have been there',
+  );
+
   const chain = ['--roots', await saved(third, 'roots.json', 'orgs/acme/roots'), '--keys', keys];
   t.match(await gw(['verify', ...chain]), { code: 0, out: /without a gap but for what a restore has cut[\s\S]*restored +roots 3 to/ });
   const record = join(folder, 'record.json');

@@ -173,9 +173,9 @@ export class ControlPlaneHandlers {
     const { state } = this.#options;
     const { ledgers } = state.registers;
     const shown = text === '' ? undefined : shownRoot(text, node.orgId, state.keys());
-    const behind = shown !== undefined && (await ledgers.shown(node.orgId, shown));
+    if (shown !== undefined) await ledgers.shown(node.orgId, shown);
     const { newest, restore } = await ledgers.ends(node.orgId);
-    return { org: this.#states.stateFor(node), newest_root: textOf(newest), restore_root: textOf(restore), behind };
+    return { org: this.#states.stateFor(node), newest_root: textOf(newest), restore_root: textOf(restore), behind: ledgers.isBehind };
   }
 
   async #proof(node: NodeId, hash: Uint8Array) {

@@ -280,7 +280,7 @@ export interface CompareLedgerResponse {
   readonly newest_root: string;
   /** The root of the last restore (its `restored`), JSON; empty: there was none. */
   readonly restore_root: string;
-  /** The control plane has signed the root that was shown, and does not have it: it was put back from a backup, and takes no hashes until somebody declares that. */
+  /** A root was shown, to this node or another, that the control plane has signed and does not have: it was put back from a backup, and takes no hashes until somebody declares that. */
   readonly behind: boolean;
 }
 

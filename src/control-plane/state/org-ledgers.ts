@@ -22,10 +22,13 @@ const IDLE_MS = 600_000;
  * time, from the first to the second.
  */
 const ASIDE_MS = [1_000, 60_000] as const;
-/** How often it is looked which could be closed: while there are too many, and otherwise. */
 /** By org: the newest root that a gateway has shown. */
 const BEHIND = 'ledger_behind';
+/** How often it is looked which could be closed: while there are too many, and otherwise. */
 const LOOK_AGAIN_MS = { crowded: 1_000, otherwise: 60_000 };
+
+const BEHIND_TEXT =
+  'The ledger is an older copy of what was signed: nothing is taken until the restore is declared (gw control-plane restored).';
 
 interface Shown {
   readonly sequence: number;
@@ -83,10 +86,9 @@ export class OrgLedgers {
   static async open(options: OrgLedgersOptions, orgIds: readonly string[]): Promise<OrgLedgers> {
     const ledgers = new OrgLedgers(options);
     const { place, store } = options;
-    for (const { key, value } of await store.list(BEHIND)) ledgers.#behind.set(key, (value as Shown).sequence);
+    for (const orgId of orgIds) await ledgers.#rememberBehind(orgId);
     for (const orgId of orgIds) {
       try {
-        await ledgers.#forgetBehind(orgId);
         const signed = await signedLeaves(store, orgId);
         const isThere = await place.has(orgId);
         const isDue = signed > 0 && (await ledgers.#isRestoreDue(orgId));
@@ -116,24 +118,21 @@ export class OrgLedgers {
   }
 
   /**
-   * A gateway has shown a root that this control plane has signed.
+   * A gateway has shown a root that this control plane has signed. One that is newer than all that is here proves that
+   * the data, of all orgs, are an older copy: nothing is signed until somebody declares that.
    * @param root whose signature was checked
-   * @returns whether it is newer than all that is here: then nothing is signed for the org until somebody declares that
-   * the data were restored
    */
-  async shown(orgId: string, { sequence }: MerkleRoot): Promise<boolean> {
+  async shown(orgId: string, { sequence }: MerkleRoot): Promise<void> {
     const { store, log } = this.#options;
     const newest = (await newestRootOf(store, orgId))?.sequence ?? 0;
-    if (sequence <= newest) return false;
-    if (sequence <= (this.#behind.get(orgId) ?? 0)) return true;
-    if (!this.#behind.has(orgId))
+    if (sequence <= Math.max(newest, this.#behind.get(orgId) ?? 0)) return;
+    if (this.#behind.size === 0)
       log.error(
         { org_id: orgId, newest_sequence: newest, shown_sequence: sequence },
-        'a gateway has shown a root that this control plane has signed and does not have: its data folder is an older copy. Nothing is signed for this org until it is stopped, the restore is declared (gw control-plane restored), and it is started again',
+        'a gateway has shown a root that this control plane has signed and does not have: its data folder is an older copy. Nothing is signed, for no org, until it is stopped, the restore is declared (gw control-plane restored), and it is started again',
       );
     this.#behind.set(orgId, sequence);
     await store.commit(undefined, [{ op: 'put', space: BEHIND, key: orgId, value: { sequence } satisfies Shown }]);
-    return true;
   }
 
   /** Orgs whose gateways know a newer root than there is here. */
@@ -141,14 +140,19 @@ export class OrgLedgers {
     return this.#behind.size;
   }
 
-  /** A restore that was declared since goes on behind what was shown. */
-  async #forgetBehind(orgId: string): Promise<void> {
-    const shown = this.#behind.get(orgId);
-    if (shown === undefined) return;
+  /** Whether somebody has shown that the data are an older copy. */
+  get isBehind(): boolean {
+    return this.#behind.size > 0;
+  }
+
+  /** What was shown before this start, unless a restore that was declared since goes on behind it. */
+  async #rememberBehind(orgId: string): Promise<void> {
     const { store, restore } = this.#options;
+    const shown = ((await store.get(BEHIND, orgId)) as Shown | undefined)?.sequence;
+    if (shown === undefined) return;
     const newest = (await newestRootOf(store, orgId))?.sequence ?? 0;
     const due = dueRestore(restore, newest, await cutsOf(store, orgId));
-    if ((due?.sequence ?? newest) > shown) this.#behind.delete(orgId);
+    if ((due?.sequence ?? newest) < shown) this.#behind.set(orgId, shown);
   }
 
   async #isRestoreDue(orgId: string): Promise<boolean> {
@@ -175,7 +179,7 @@ export class OrgLedgers {
 
   /** Takes hashes of 32 bytes; when it has resolved they are never forgotten. */
   async submit(orgId: string, hashes: readonly Uint8Array[]): Promise<void> {
-    if (this.#behind.has(orgId)) throw new GatewayError('record_store_unavailable', behindText(orgId));
+    if (this.isBehind) throw new GatewayError('record_store_unavailable', BEHIND_TEXT);
     return this.#with(orgId, (ledger) => ledger.submit(hashes));
   }
 
@@ -282,7 +286,7 @@ export class OrgLedgers {
         clock,
         log,
         restore,
-        isHeld: () => this.#behind.has(orgId),
+        isHeld: () => this.isBehind,
         ...(signed && { signed }),
       });
     } catch (error) {
@@ -315,10 +319,6 @@ export class OrgLedgers {
       .finally(() => this.#closing.delete(orgId));
     this.#closing.set(orgId, over);
   }
-}
-
-function behindText(orgId: string): string {
-  return `The ledger of the org ${orgId} is an older copy of what was signed: nothing is taken until the restore is declared (gw control-plane restored).`;
 }
 
 function setAside(orgId: string, why: string, cause?: unknown): GatewayError {

@@ -71,7 +71,7 @@ export const CONTROL_PLANE_METRICS = {
     name: 'cp_ledgers_behind',
     type: 'gauge',
     labels: [],
-    help: 'Orgs whose gateways know a root that the control plane has signed and does not have: its data folder is an older copy, and nothing is signed for them until that is declared.',
+    help: 'Orgs whose gateways know a root that the control plane has signed and does not have: its data folder is an older copy, and nothing is signed until that is declared.',
   },
   restore: {
     name: 'cp_restore_timestamp_seconds',
