@@ -230,6 +230,9 @@ t.test(
     t.equal((await judge(third)).roots.at(-1)?.sequence, end.sequence, 'nothing is signed twice');
     t.match(await ask(`/v1/verify/${lost[0] ?? ''}`), { status: 200, body: { status: 'verified' } }, 'what was proved is still shown');
     await third.plane.stop();
+    const still = await start();
+    t.equal(still.plane.counts.ledgersBehind, 1, 'a start forgets it not');
+    await still.plane.stop();
 
     t.match(await gw(['control-plane', 'restored', '--yes'], { env: { CP_DATA_DIR: dataDir } }), { code: 0 });
     const fourth = await start();

@@ -9,7 +9,8 @@ import { pathToFileURL } from 'node:url';
 import t, { type Test } from 'tap';
 import { canonicalJson } from '../../src/base/json/jcs.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
-import type { ConsistencyProof } from '../../src/ledger/consistency-proof.ts';
+import { originOf, signCheckpoint } from '../../src/ledger/checkpoint.ts';
+import { type ConsistencyProof, treeHeadOf } from '../../src/ledger/consistency-proof.ts';
 import { bareEnvironment, eventually, run } from '../support/child.ts';
 import { ControlPlanePlace, PLACE_WORKLOAD } from '../support/control-plane-place.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
@@ -17,7 +18,7 @@ import { type GatewayProcess, MAIN } from '../support/gateway-process.ts';
 import { startGoverned } from '../support/governed.ts';
 import { startBrowser } from '../support/headless-browser.ts';
 import { verifiedProof } from '../support/ledger-judge.ts';
-import { type MadeLedger, madeRecord, makeLedger } from '../support/made-ledger.ts';
+import { ledgerKey, type MadeLedger, madeRecord, makeLedger } from '../support/made-ledger.ts';
 import { skipWithout } from '../support/peers.ts';
 import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
@@ -388,6 +389,33 @@ t.test(
       out: /^CUT BY A RESTORE {2}lost\n[\s\S]* root 2: that of the proof is of a span that a restore has cut/,
     });
     t.match(byHand(declared, [1, 5]), { said: /roots 2 to 1000 are cut by a restore/ });
+
+    // What else was signed and stamped in the span.
+    const span = folderOf(after);
+    const [, lostRoot] = before.roots;
+    const [listed] = before.keys;
+    const head = lostRoot === undefined ? undefined : treeHeadOf(lostRoot);
+    if (listed === undefined || head === undefined) throw new Error('no tree');
+    const note = (name: string) => signCheckpoint(originOf(name, 'acme'), head, { key: ledgerKey(7), listed });
+    writeFileSync(join(span, 'checkpoint.txt'), note('ledger.example.com'));
+    mkdirSync(join(span, 'timestamps'));
+    writeFileSync(join(span, 'timestamps', '2.tsr'), 'of a root that is cut');
+    t.match(checkAll(span), {
+      code: 3,
+      said: /^cut: time stamp 2\.tsr: its root is of a span that a restore has cut\ncut: checkpoint: its tree is of a span that a restore has cut\n[\s\S]*; 0 problems; 3 things are/,
+    });
+    t.match(
+      await page?.check(span),
+      page && { state: 'open', problems: [/^time stamp: 2\.tsr: its root is of a span/, /^record on line 2/] },
+    );
+    writeFileSync(join(span, 'checkpoint.txt'), note('ledger.example.com/restored/900'));
+    t.match(checkAll(span), { code: 3, said: /checkpoint: its tree is of a span/ });
+    writeFileSync(join(span, 'checkpoint.txt'), note('ledger.example.com/restored/1001'));
+    t.match(
+      checkAll(span),
+      { code: 1, said: /^checkpoint: its tree is of no root in the chain/m },
+      'a log that begins later was not cut by that',
+    );
 
     const fork = folderOf(makeLedger(batches));
     t.match(checkAll(fork), { code: 1, said: /root 2 of its proof is not in the chain/ });
