@@ -4,7 +4,7 @@
 Usage: python3 check.py [FOLDER] [--keys FILE] [--witness-keys FILE]
 
 It needs Python 3.8 or later and nothing else: no package, no program of the gateway, and no network. What does not fit is printed, one line each; the exit
-code is 0 when everything fits, 1 when something does not, 2 when the folder cannot be read.
+code is 0 when everything fits, 1 when something does not, 2 when the folder cannot be read, 3 when all that does not is of a span that a declared restore has cut.
 
 What it checks:
   records.ndjson  record_hash is SHA-256 of the RFC 8785 form of the record without record_hash
@@ -13,7 +13,8 @@ What it checks:
   roots           each is signed (Ed25519 over the RFC 8785 form of the root without sig) with a key of keys.json, and closed_at is in its time (not_before, not_after);
                   no retired key signs behind a later one
   roots.ndjson    sequence goes up by one, org_id stays, prev_root_hash is SHA-256 of the RFC 8785 form of the root before it (64 zeros for the first), and the root of
-                  each proof is one of them; tree_size is the sum of leaf_count so far
+                  each proof is one of them; tree_size is the sum of leaf_count so far. A root with "restored" says that the ledger was restored from a backup which
+                  ended with root from_sequence: it names that one, sequences between are cut, and what was signed in that span is told as cut
   timestamps/N.tsr  is a time stamp of the root with sequence N; whose it is says openssl (see README.md)
   log-entries.ndjson  each entry is of the root with its sequence, and its path leads to the tree of its checkpoint (RFC 6962); whose log it is says openssl (see README.md)
   checkpoint.txt  is signed with a key of keys.json, and its tree is that of a root of the chain; with --witness-keys (verifier keys, one a line) who has cosigned it
@@ -35,6 +36,10 @@ ZEROS = "0" * 64
 
 class Wrong(Exception):
     """Something does not fit."""
+
+
+class Cut(Exception):
+    """It was signed, and a declared restore has cut it: no fork, and not in the ledger any more."""
 
 
 # Whatever a hostile file makes of the code below is something that does not fit.
@@ -303,10 +308,30 @@ class Chain:
 
     def __init__(self):
         self.digests, self.trees, self.leaves = {}, {}, None
+        # First and last sequence of each span that a restore has cut, and what is to be said of it.
+        self.cuts = []
 
-    def take(self, root, sequence):
+    def check_cut(self, sequence, what):
+        """Whether what stands under this sequence is cut."""
+        for first, last, _ in self.cuts:
+            if first <= sequence <= last:
+                raise Cut("%s is of a span that a restore has cut" % what)
+
+    def restore(self, root, sequence):
+        """The sequence before this root, when it says that the ledger was restored."""
+        said = is_object(root["restored"], "restored")
+        end, kid = whole(said, "from_sequence", 0), root["sig"]["kid"]
+        whole(said, "epoch", 1)
+        if sequence <= end + 1 or moment_of(said, "at") is None:
+            raise Wrong("root %d: restored cuts nothing, or has no time" % sequence)
+        reason = " (%s)" % json.dumps(said["reason"]) if "reason" in said else ""
+        word = "declared at %s%s, signed in root %d with %s" % (json.dumps(said["at"]), reason, sequence, json.dumps(kid))
+        self.cuts.append((end + 1, sequence - 1, "restored: roots %d to %d are cut, the backup ended with root %d; %s" % (end + 1, sequence - 1, end, word)))
+        return end
+
+    def take(self, root, sequence, is_first):
         count = whole(root, "leaf_count", 1)
-        self.leaves = count if sequence == 1 else None if self.leaves is None else self.leaves + count
+        self.leaves = count if is_first else None if self.leaves is None else self.leaves + count
         if "tree_size" in root or "tree_hash" in root:
             size, tree = whole(root, "tree_size", count), hex_hash(root, "tree_hash")
             if self.leaves not in (None, size):
@@ -338,6 +363,7 @@ def check_consistency(proof, chain):
     for name in ("first", "second"):
         head = is_object(is_object(proof, "it").get(name), name)
         sequence = whole(head, "sequence", 1)
+        chain.check_cut(sequence, "root %d" % sequence)
         if chain.trees.get(sequence) != (whole(head, "tree_size", 1), hex_hash(head, "tree_hash")):
             raise Wrong("%s has another tree than root %d of the chain signs" % (name, sequence))
         trees.append(chain.trees[sequence])
@@ -382,7 +408,11 @@ def check_checkpoint(note, chain, signatures, witnesses):
     text, _, lines = note.rpartition("\n\n")
     text += "\n"
     origin, size, tree = (text.split("\n") + ["", ""])[:3]
-    if (int(size), base64.b64decode(tree, validate=True).hex()) not in chain.trees.values():
+    is_there = (int(size), base64.b64decode(tree, validate=True).hex()) in chain.trees.values()
+    # A ledger that was restored is another log, which begins with the root of the restore.
+    begun = re.search(r"/restored/(\d+)/orgs/[^/]*$", origin)
+    is_cut = any(last >= int(begun.group(1) if begun else 0) for _, last, _ in chain.cuts)
+    if not is_there and not is_cut:
         raise Wrong("its tree is of no root in the chain")
     keys = [(origin, key_id(origin, b"\x01" + key), key, None) for key in signatures.keys.values()]
     keys += [(name, identity, key, True) for name, identity, key in witnesses]
@@ -402,6 +432,8 @@ def check_checkpoint(note, chain, signatures, witnesses):
             by_log = by_log or not is_witness
     if not by_log:
         raise Wrong("no key that is known has signed it as the log %s" % origin)
+    if not is_there:
+        raise Cut("its tree is of a span that a restore has cut")
     return int(size), cosigners
 
 
@@ -435,16 +467,19 @@ def stamped_at(answer, root_digest):
     return moment
 
 
-def check_stamps(folder, chain):
-    """The newest root with a time stamp, and its time."""
+def check_stamps(folder, chain, cut):
+    """The newest root with a time stamp, and its time; what is of a cut span is noted."""
     newest = None
     for name in sorted(os.listdir(folder), key=lambda one: (len(one), one)):
         try:
             sequence = int(name[:-4]) if name.endswith(".tsr") else -1
+            chain.check_cut(sequence, "its root")
             if sequence not in chain.digests:
                 raise Wrong("its root is not in the chain")
             with open(os.path.join(folder, name), "rb") as file:
                 newest = sequence, stamped_at(file.read(), chain.digests[sequence])
+        except Cut as error:
+            cut.append("cut: time stamp %s: %s" % (name, error))
         except FAULTS as error:
             raise Wrong("%s: %s" % (name, error))
     return newest
@@ -474,16 +509,19 @@ def entered_at(listed, root_digest):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def check_entries(path, chain):
-    """The newest root with an entry in a log, and its time."""
+def check_entries(path, chain, cut):
+    """The newest root with an entry in a log, and its time; what is of a cut span is noted."""
     newest = None
     for at, line in enumerate(lines_of(path), 1):
         try:
             listed = is_object(parse(line), "it")
             sequence = whole(listed, "sequence", 1)
+            chain.check_cut(sequence, "its root")
             if sequence not in chain.digests:
                 raise Wrong("its root is not in the chain")
             newest = sequence, entered_at(listed, chain.digests[sequence])
+        except Cut as error:
+            cut.append("cut: log entry on line %d: %s" % (at, error))
         except FAULTS as error:
             raise Wrong("on line %d: %s" % (at, error))
     return newest
@@ -503,14 +541,15 @@ def check_chain(path, signatures):
         sequence = whole(root, "sequence", 1)
         signatures.check(root)
         begun = signatures.follow(root, begun)
-        if before is not None and sequence != before + 1:
+        place = chain.restore(root, sequence) if "restored" in root else sequence - 1
+        if before is not None and place != before:
             raise Wrong("root %d: root %d should stand there" % (sequence, before + 1))
         if org is not None and root.get("org_id") != org:
             raise Wrong("root %d is of another org" % sequence)
-        expected = chain.digests[before] if before is not None else ZEROS if sequence == 1 else hex_hash(root, "prev_root_hash")
+        expected = chain.digests[before] if before is not None else ZEROS if place == 0 else hex_hash(root, "prev_root_hash")
         if hex_hash(root, "prev_root_hash") != expected:
             raise Wrong("root %d: prev_root_hash is not that of the root before it" % sequence)
-        chain.take(root, sequence)
+        chain.take(root, sequence, place == 0)
         before, org = sequence, root.get("org_id")
     return chain
 
@@ -528,6 +567,7 @@ def check_pair(record_line, proof_line, signatures, chain):
     if signatures is not None:
         signatures.check(root)
     if chain is not None and chain.digests.get(root.get("sequence")) != digest(root):
+        chain.check_cut(whole(root, "sequence", 1), "root %d of its proof" % root["sequence"])
         raise Wrong("root %s of its proof is not in the chain" % root.get("sequence"))
     return root, record.get("org_id")
 
@@ -557,7 +597,7 @@ def main(arguments):
             folder = argument
     place = lambda name: os.path.join(folder, name)
     key_file = key_file or (place("keys.json") if os.path.exists(place("keys.json")) else None)
-    problems, notes, proved, waiting = [], [], 0, 0
+    problems, notes, cut, proved, waiting = [], [], [], 0, 0
     signatures = chain = None
     try:
         if key_file is not None:
@@ -565,24 +605,27 @@ def main(arguments):
                 signatures = Signatures(is_object(parse(file.read()), "keys").get("data", []))
         if signatures is not None and os.path.exists(place("roots.ndjson")):
             chain = check_chain(place("roots.ndjson"), signatures)
+            notes += [line for _, _, line in chain.cuts]
     except FAULTS as error:
         problems.append("chain: %s" % error)
     try:
         if chain is not None and os.path.exists(place("consistency.json")):
             with open(place("consistency.json"), encoding="utf-8") as file:
                 check_consistency(parse(file.read()), chain)
+    except Cut as error:
+        cut.append("cut: consistency: %s" % error)
     except FAULTS as error:
         problems.append("consistency: %s" % error)
     try:
         if chain is not None and os.path.isdir(place("timestamps")):
-            newest = check_stamps(place("timestamps"), chain)
+            newest = check_stamps(place("timestamps"), chain, cut)
             if newest is not None:
                 notes.append("note: root %d was there at %s, says its time stamp; openssl shows whose it is (README.md)" % newest)
     except FAULTS as error:
         problems.append("time stamp %s" % error)
     try:
         if chain is not None and os.path.exists(place("log-entries.ndjson")):
-            newest = check_entries(place("log-entries.ndjson"), chain)
+            newest = check_entries(place("log-entries.ndjson"), chain, cut)
             if newest is not None:
                 notes.append("note: root %d was entered in a log at %s, says its entry; openssl shows whose log it is (README.md)" % newest)
     except FAULTS as error:
@@ -594,6 +637,8 @@ def main(arguments):
             notes.append("note: the checkpoint of %d hashes is signed by its log" % size)
             for name, seconds in cosigners:
                 notes.append("note: %s has cosigned it at %s" % (json.dumps(name), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))))
+    except Cut as error:
+        cut.append("cut: checkpoint: %s" % error)
     except FAULTS as error:
         problems.append("checkpoint: %s" % error)
     if count_lines(place("records.ndjson")) != count_lines(place("proofs.ndjson")):
@@ -607,17 +652,20 @@ def main(arguments):
             proved += 1
             if org != root.get("org_id"):
                 notes.append("note: record on line %d names the org %s, and the ledger is that of %s" % (at, json.dumps(org), json.dumps(root.get("org_id"))))
+        except Cut as error:
+            cut.append("cut: record on line %d: %s" % (at, error))
         except FAULTS as error:
             problems.append("record on line %d: %s" % (at, error))
     if key_file is None and proved > 0:
         problems.insert(0, "signatures: not checked, there is no keys.json: --keys FILE names the keys of the ledger")
     if proved == 0 and waiting > 0:
         notes.append("note: no root has been made over these records (a gateway without a control plane makes none): each fits its own hash, and nothing shows when it was written")
-    for line in problems + notes:
+    for line in problems + cut + notes:
         print(line)
     shown = "no chain" if chain is None else "a chain of %d roots" % len(chain.digests)
-    print("%d records are proved, %d wait for a root; %s; %d problems" % (proved, waiting, shown, len(problems)))
-    return 1 if problems else 0
+    cut_shown = "; %d things are of a span that a restore has cut" % len(cut) if cut else ""
+    print("%d records are proved, %d wait for a root; %s; %d problems%s" % (proved, waiting, shown, len(problems), cut_shown))
+    return 1 if problems else 3 if cut else 0
 
 
 if __name__ == "__main__":

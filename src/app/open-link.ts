@@ -6,6 +6,7 @@ import { GatewayLink } from '../link/control-plane-link.ts';
 import { EnrolmentError } from '../link/enrolment-error.ts';
 import { HashSubmission } from '../link/hash-submission.ts';
 import { identityAtStart } from '../link/identity-at-start.ts';
+import { LedgerComparison } from '../link/ledger-comparison.ts';
 import type { Channel, ControlPlaneLink, RemoteResource } from '../link/link-ports.ts';
 import { UpdateStream } from '../link/update-stream.ts';
 import type { Ground } from './ground.ts';
@@ -72,14 +73,16 @@ export async function openLink(
   }
   const resources = parts.flatMap((part) => part.resources);
   const place = `${bracketHost(address.host)}:${address.port}`;
-  const submission = await HashSubmission.open({ store, clock, log, events: ground.events, orgId });
+  const { keys } = services.remotePolicies;
+  const ledger = new LedgerComparison({ keys, orgId, log });
+  const submission = await HashSubmission.open({ store, clock, log, events: ground.events, orgId, ledger });
   const link = new GatewayLink({
     protocol,
     address: place,
     identity,
     contact,
     resources,
-    keys: services.remotePolicies.keys,
+    keys,
     submission,
     keyDir,
     signedBundle: () => services.policies.current().signed,

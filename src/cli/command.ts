@@ -41,7 +41,7 @@ export interface Command {
   readonly wraps?: true;
   /**
    * Returns the exit code: 0 done, 1 the answer is no, 2 wrong use, unusable input, or an output that cannot be
-   * written.
+   * written; 3 of `gw verify` alone.
    */
   run(args: readonly string[], io: CliIo): Promise<number>;
 }
@@ -68,3 +68,5 @@ export class GatewayRefusal extends Error {
 export const EXIT_OK = 0;
 export const EXIT_NO = 1;
 export const EXIT_USAGE = 2;
+/** A ledger was restored from a backup, and says so: neither verified as it was, nor a fork (decision 13.23). */
+export const EXIT_RESTORED = 3;

@@ -95,6 +95,7 @@ const OWN: readonly (readonly [name: string, load: () => Command | Promise<Comma
   ['telemetry preview', async () => (await import('./telemetry-preview.ts')).previewTelemetry],
   ['control-plane start', async () => (await import('./control-plane/start-control-plane-command.ts')).startControlPlaneCommand],
   ['control-plane secrets rotate', async () => (await import('./control-plane/rotate-plane-secrets-command.ts')).rotatePlaneSecretsCommand],
+  ['control-plane restored', async () => (await import('./control-plane/declare-restore-command.ts')).declareRestoreCommand],
   ['control-plane demo', async () => (await import('./control-plane-demo/control-plane-demo-command.ts')).controlPlaneDemo],
   ['completion', async () => (await import('./completion.ts')).completion],
   ['version', () => versionCommand],

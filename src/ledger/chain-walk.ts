@@ -1,6 +1,7 @@
 import { type TreeHead, treeHeadOf } from './consistency-proof.ts';
 import { keyedOn } from './key-window.ts';
 import { LedgerError } from './ledger-error.ts';
+import { type CutSpan, cutBy, cutOver, cutText } from './ledger-restore.ts';
 import { checkSignature, type LedgerKeys, type MerkleRoot, NO_ROOT, rootDigest } from './merkle-root.ts';
 
 /** A chain that fits together from its first to its last root. */
@@ -9,6 +10,10 @@ export interface WalkedChain extends SeenRoot {
   readonly first: number;
   /** Where roots were left out; undefined: nowhere. */
   readonly leap: RootLeap | undefined;
+  /** Restores that its roots say, each with the span that it has cut. */
+  readonly cuts: readonly CutSpan[];
+  /** What is to be said of the root that was looked for, where it stands in a span that a restore has cut. */
+  readonly wantedIsCut: string | undefined;
 }
 
 /**
@@ -22,6 +27,7 @@ export class ChainWalk {
   #first: number | undefined;
   #seen: SeenRoot | undefined;
   #found = false;
+  readonly #cuts: CutSpan[] = [];
   #leapt = false;
 
   /**
@@ -39,6 +45,8 @@ export class ChainWalk {
   take(root: MerkleRoot): void {
     this.#seen = followChain(this.#before(root), [root], this.#keys);
     this.#first ??= root.sequence;
+    const cut = cutBy(root);
+    if (cut !== undefined) this.#cuts.push(cut);
     const wanted = this.#wanted;
     if (wanted === undefined || wanted.sequence !== root.sequence) return;
     if (wanted.org_id !== root.org_id)
@@ -57,23 +65,33 @@ export class ChainWalk {
     return { ...before(root), org_id: seen.org_id, keyed_from: seen.keyed_from };
   }
 
-  /** @throws LedgerError when it has no root, or not the one that is looked for */
+  /**
+   * @throws LedgerError when it has no root, or not the one that is looked for, unless that one stands in a span that a
+   * restore has cut
+   */
   end(): WalkedChain {
     if (this.#seen === undefined || this.#first === undefined) throw new LedgerError('roots: there is none');
-    if (this.#wanted !== undefined && !this.#found)
-      throw new LedgerError(
-        `root ${this.#wanted.sequence}: that of the proof is not among the roots ${this.#first} to ${this.#seen.sequence} that were given`,
-      );
-    return { ...this.#seen, first: this.#first, leap: this.#leapt ? this.#leap : undefined };
+    const wantedIsCut = this.#wanted === undefined || this.#found ? undefined : this.#cutOf(this.#wanted, this.#first, this.#seen);
+    const leap = this.#leapt ? this.#leap : undefined;
+    return { ...this.#seen, first: this.#first, leap, cuts: this.#cuts, wantedIsCut };
+  }
+
+  /** @throws LedgerError when no cut says why it is not there */
+  #cutOf({ sequence, org_id: orgId }: MerkleRoot, first: number, { sequence: last, org_id: walked }: SeenRoot): string {
+    const cut = orgId === walked ? cutOver(this.#cuts, sequence) : undefined;
+    if (cut === undefined)
+      throw new LedgerError(`root ${sequence}: that of the proof is not among the roots ${first} to ${last} that were given`);
+    return `root ${sequence}: that of the proof is of a span that a restore has cut. It was signed, and the ledger does not have it any more; ask for a new proof: ${cutText(cut)}`;
   }
 }
 
 /** The first root of a ledger names none before it; any other is taken at its word for what was there. */
 function before(root: MerkleRoot): SeenRoot {
-  if (root.sequence === 1) return nothingSeen(root.org_id);
+  const sequence = root.restored?.from_sequence ?? root.sequence - 1;
+  if (sequence === 0) return nothingSeen(root.org_id);
   return {
     org_id: root.org_id,
-    sequence: root.sequence - 1,
+    sequence,
     digest: root.prev_root_hash,
     leaves: undefined,
     tree: undefined,
@@ -108,7 +126,8 @@ export function nothingSeen(orgId: string): SeenRoot {
 
 /**
  * Goes on from what was seen: each root is signed, of the same org, has the next sequence and names the one before it
- * (decision 13.2).
+ * (decision 13.2). One that says that the ledger was restored may leave sequences out behind the root that it says
+ * (decision 13.23); whoever calls decides what he makes of it.
  * @returns the last one that was seen now
  * @throws LedgerError for the first root that does not fit
  */
@@ -120,7 +139,7 @@ function next(before: SeenRoot, root: MerkleRoot, keys: LedgerKeys): SeenRoot {
   checkSignature(root, keys);
   const what = `root ${root.sequence}`;
   if (root.org_id !== before.org_id) throw new LedgerError(`${what}: it is of another org (${root.org_id})`);
-  if (root.sequence !== before.sequence + 1) throw new LedgerError(`${what}: root ${before.sequence + 1} should stand there`);
+  checkPlace(before, root, what);
   if (root.prev_root_hash !== before.digest) {
     throw new LedgerError(
       before.sequence === 0
@@ -133,6 +152,16 @@ function next(before: SeenRoot, root: MerkleRoot, keys: LedgerKeys): SeenRoot {
   const leaves = leavesUpTo(before, root);
   const tree = treeHeadOf(root) ?? before.tree;
   return { org_id: root.org_id, sequence: root.sequence, digest: rootDigest(root), leaves, tree, keyed_from };
+}
+
+/** @throws LedgerError */
+function checkPlace(before: SeenRoot, { sequence, restored }: MerkleRoot, what: string): void {
+  if (restored !== undefined && restored.from_sequence !== before.sequence)
+    throw new LedgerError(
+      `${what}: it says that the ledger was restored up to root ${restored.from_sequence}, and root ${before.sequence} stands before it`,
+    );
+  const isNext = restored === undefined ? sequence === before.sequence + 1 : sequence > before.sequence + 1;
+  if (!isNext) throw new LedgerError(`${what}: root ${before.sequence + 1} should stand there`);
 }
 
 /** @throws LedgerError when the tree that the root signs has another size than its batches */

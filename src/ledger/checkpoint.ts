@@ -21,6 +21,8 @@ import {
 
 const WHAT = 'checkpoint';
 const HASH_BYTES = 32;
+const RESTORED = '/restored/';
+const RESTORED_ORIGIN = /\/restored\/([1-9]\d{0,14})\/orgs\/[^/]*$/;
 const SIZE = /^(?:0|[1-9]\d{0,15})$/;
 
 /** What a checkpoint says of a log. */
@@ -36,6 +38,21 @@ export interface Checkpoint {
 /** What names the log of an org. @param ledgerName that of its control plane */
 export function originOf(ledgerName: string, orgId: string): string {
   return `${ledgerName}/orgs/${encodeURIComponent(orgId)}`;
+}
+
+/**
+ * The same for a ledger that was restored from a backup (decision 13.23): another log begins with the root that says
+ * so.
+ * @param sequence of that root; undefined: the ledger was not restored
+ */
+export function restoredOriginOf(ledgerName: string, orgId: string, sequence: number | undefined): string {
+  return originOf(sequence === undefined ? ledgerName : `${ledgerName}${RESTORED}${sequence}`, orgId);
+}
+
+/** The root with which the log of an origin begins; undefined: it begins with the first one. */
+export function restoreOfOrigin(origin: string): number | undefined {
+  const [, digits] = RESTORED_ORIGIN.exec(origin) ?? [];
+  return digits === undefined ? undefined : Number(digits);
 }
 
 /** Whether an origin is that of the log of an org, whatever its control plane is called. */

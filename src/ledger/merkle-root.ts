@@ -5,6 +5,7 @@ import { bytesOfBase64 } from '../base/lib/basic-credentials.ts';
 import { sha256Hex } from '../base/lib/sha256.ts';
 import { checkWindow, type KeyWindow } from './key-window.ts';
 import { expectText, hashOf, LedgerError, textOf, wholeNumberOf } from './ledger-error.ts';
+import { type LedgerRestore, restoreIn } from './ledger-restore.ts';
 
 export const ROOT_SCHEMA = 'gw.merkle_root.v1';
 /** `prev_root_hash` of the first root of an org. */
@@ -17,7 +18,7 @@ export interface UnsignedRoot {
   readonly schema: typeof ROOT_SCHEMA;
   readonly batch_id: string;
   readonly org_id: string;
-  /** From 1 up, without a gap. */
+  /** From 1 up, without a gap but for those that a restore has cut. */
   readonly sequence: number;
   /** {@link rootDigest} of the root before it; {@link NO_ROOT} for the first. */
   readonly prev_root_hash: string;
@@ -31,6 +32,8 @@ export interface UnsignedRoot {
   readonly tree_hash?: string;
   /** When the batch was closed, RFC 3339. */
   readonly closed_at: string;
+  /** The first root after a restore says so (decision 13.23). */
+  readonly restored?: LedgerRestore;
 }
 
 export interface RootSignature {
@@ -65,6 +68,7 @@ export function readRoot(value: unknown): MerkleRoot {
   expectText(value, 'schema', ROOT_SCHEMA, 'root');
   const sequence = wholeNumberOf(value, 'sequence', 1, 'root');
   const what = `root ${sequence}`;
+  const restored = restoreIn(value, sequence, what);
   return {
     ...value,
     schema: ROOT_SCHEMA,
@@ -76,6 +80,7 @@ export function readRoot(value: unknown): MerkleRoot {
     leaf_count: wholeNumberOf(value, 'leaf_count', 1, what),
     ...treeOf(value, what),
     closed_at: textOf(value, 'closed_at', what),
+    ...(restored && { restored }),
     sig: readSignature(value['sig'], what),
   };
 }

@@ -1,7 +1,8 @@
 import { isJsonObject, type JsonObject } from '../base/json/json-object.ts';
-import { followChain, nothingSeen } from './chain-walk.ts';
-import { isOriginOf } from './checkpoint.ts';
+import { followChain, nothingSeen, type SeenRoot } from './chain-walk.ts';
+import { isOriginOf, restoreOfOrigin } from './checkpoint.ts';
 import { type ConsistencyProof, checkConsistency, readTreeHead, type TreeHead } from './consistency-proof.ts';
+import { thinned } from './kept-roots.ts';
 import { isEndorsed } from './key-endorsement.ts';
 import { type ListedKey, readKeyList, readKeys } from './ledger-answers.ts';
 import { expectText, hashOf, LedgerError, textOf, wholeNumberOf } from './ledger-error.ts';
@@ -9,6 +10,8 @@ import { type MerkleRoot, NO_ROOT, rootDigest } from './merkle-root.ts';
 
 const SCHEMA = 'gw.ledger_watch.v1';
 const WHAT = 'state';
+/** More than a watcher ever keeps. */
+const MOST_KEPT = 2_000;
 
 /** What a watcher of a ledger remembers (decision 13.4): the last root, and whose signatures it believes. */
 export interface WatchedChain {
@@ -29,6 +32,10 @@ export interface WatchedChain {
   readonly entered?: SeenStamp | undefined;
   /** The last checkpoint that the watcher has cosigned as a witness; undefined: he has cosigned none. */
   readonly cosigned?: CosignedTree | undefined;
+  /** Some of the roots before the last one, in order (decision 13.23). */
+  readonly kept?: readonly SeenRoot[];
+  /** The root of the last restore that was accepted; absent: there was none. */
+  readonly restored?: number;
   readonly keys: readonly ListedKey[];
 }
 
@@ -55,21 +62,36 @@ export function watchFrom(orgId: string, keys: readonly ListedKey[]): WatchedCha
 export function readWatchedChain(value: unknown): WatchedChain {
   if (!isJsonObject(value)) throw new LedgerError(`${WHAT}: it is not an object`);
   expectText(value, 'schema', SCHEMA, WHAT);
-  const sequence = wholeNumberOf(value, 'sequence', 0, WHAT);
-  const digest = hashOf(value, 'digest', WHAT);
-  if ((sequence === 0) !== (digest === NO_ROOT)) throw new LedgerError(`${WHAT}: its digest is not that of root ${sequence}`);
   return {
     schema: SCHEMA,
-    org_id: textOf(value, 'org_id', WHAT),
-    sequence,
-    digest,
-    leaves: value['leaves'] === undefined ? undefined : wholeNumberOf(value, 'leaves', 0, WHAT),
-    tree: value['tree'] === undefined ? undefined : readTreeHead(value['tree'], `${WHAT}: tree`),
+    ...readSeen(value, WHAT),
     stamp: readStamp(value, 'stamp'),
-    keyed_from: value['keyed_from'] === undefined ? undefined : textOf(value, 'keyed_from', WHAT),
     ...(value['entered'] === undefined ? {} : { entered: readStamp(value, 'entered') }),
     ...(value['cosigned'] === undefined ? {} : { cosigned: readCosigned(value['cosigned'], `${WHAT}: cosigned`) }),
+    ...(value['kept'] === undefined ? {} : { kept: readKept(value['kept']) }),
+    ...(value['restored'] === undefined ? {} : { restored: wholeNumberOf(value, 'restored', 1, WHAT) }),
     keys: readKeyList({ data: value['keys'] }),
+  };
+}
+
+function readKept(value: unknown): readonly SeenRoot[] {
+  if (!Array.isArray(value) || value.length > MOST_KEPT) throw new LedgerError(`${WHAT}: kept is not a list of at most ${MOST_KEPT}`);
+  return value.map((one: unknown, at) => readSeen(one, `${WHAT}: kept ${at + 1}`));
+}
+
+/** @throws LedgerError */
+function readSeen(value: unknown, what: string): SeenRoot {
+  if (!isJsonObject(value)) throw new LedgerError(`${what} is not an object`);
+  const sequence = wholeNumberOf(value, 'sequence', 0, what);
+  const digest = hashOf(value, 'digest', what);
+  if ((sequence === 0) !== (digest === NO_ROOT)) throw new LedgerError(`${what}: its digest is not that of root ${sequence}`);
+  return {
+    org_id: textOf(value, 'org_id', what),
+    sequence,
+    digest,
+    leaves: value['leaves'] === undefined ? undefined : wholeNumberOf(value, 'leaves', 0, what),
+    tree: value['tree'] === undefined ? undefined : readTreeHead(value['tree'], `${what}: tree`),
+    keyed_from: value['keyed_from'] === undefined ? undefined : textOf(value, 'keyed_from', what),
   };
 }
 
@@ -113,7 +135,14 @@ export function checkRemembered({ sequence, digest }: WatchedChain, roots: reado
  * @throws LedgerError for the first that does not fit, or is signed with a key that is not believed
  */
 export function watchOn(watched: WatchedChain, roots: readonly MerkleRoot[]): WatchedChain {
-  return { ...watched, ...followChain(watched, roots, readKeys(watched.keys, 'ledger')) };
+  const next = { ...watched, ...followChain(watched, roots, readKeys(watched.keys, 'ledger')) };
+  return watched.sequence === 0 || next.sequence === watched.sequence
+    ? next
+    : { ...next, kept: thinned([...(watched.kept ?? []), seenIn(watched)]) };
+}
+
+function seenIn({ org_id, sequence, digest, leaves, tree, keyed_from }: WatchedChain): SeenRoot {
+  return { org_id, sequence, digest, leaves, tree, keyed_from };
 }
 
 /**
@@ -231,7 +260,7 @@ export function checkGrowth(first: TreeHead, second: TreeHead, proof: Consistenc
  * @throws LedgerError when it does not go on from what was cosigned, or is not of the history that was seen
  */
 export async function checkToCosign(
-  { org_id: orgId, cosigned, sequence, tree }: WatchedChain,
+  { org_id: orgId, cosigned, sequence, tree, restored }: WatchedChain,
   last: CosignedTree | undefined,
   checkpoint: CosignedTree,
   asks: (first: number, second: number) => Promise<ConsistencyProof | undefined>,
@@ -239,6 +268,11 @@ export async function checkToCosign(
   const { origin } = checkpoint;
   // Else a ledger of another org could go on in the name of this one.
   if (!isOriginOf(origin, orgId)) throw new LedgerError(`the log is called ${origin}, and that is no name of the log of the org ${orgId}`);
+  // A ledger that was restored is another log: what was cosigned of the one before stands, and nothing goes on from it.
+  if (restoreOfOrigin(origin) !== restored)
+    throw new LedgerError(
+      `the log is called ${origin}, and ${restored === undefined ? 'the ledger was not restored' : `the ledger was restored by root ${restored}`}`,
+    );
   if (tree === undefined || checkpoint.sequence > sequence)
     throw new LedgerError(`the published checkpoint is of root ${checkpoint.sequence}, which the ledger does not show`);
   if (cosigned !== undefined && cosigned.origin !== origin)

@@ -1,6 +1,9 @@
+import type { CutSpan } from '../ledger/ledger-restore.ts';
 import type { Effect, Store } from '../storage/contract/store.ts';
 
 const PLACES = 'hash_submission';
+/** Restores that are remembered: of proofs that are still kept. */
+export const MOST_CUTS = 16;
 /** Records whose texts are in memory at a time. */
 const PAGE = 512;
 
@@ -11,6 +14,10 @@ export interface HashPlace {
   readonly submitted: number;
   /** RFC 3339. */
   readonly last_submit_at?: string;
+  /** The newest root that the control plane has shown, JSON (decision 13.23); absent: none. */
+  readonly newest_root?: string;
+  /** Its restores for which everything was handed in again, in order; absent: none. */
+  readonly cuts?: readonly CutSpan[];
 }
 
 /** Hashes in commit order, each with the position of its record. */

@@ -4,8 +4,10 @@ import { every, type RunningJob } from '../base/lib/every.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
+import type { CutSpan } from '../ledger/ledger-restore.ts';
 import type { Store } from '../storage/contract/store.ts';
-import { type HashPlace, hashesAfter, placeOf, placePut } from './hash-place.ts';
+import { type HashPlace, hashesAfter, MOST_CUTS, placeOf, placePut } from './hash-place.ts';
+import type { ComparedLedger, LedgerComparison } from './ledger-comparison.ts';
 import type { Channel } from './link-ports.ts';
 
 /** The most that one call carries (`SubmitHashesRequest`). */
@@ -23,6 +25,8 @@ const LONGEST_PATIENCE_MS = 60_000;
 const LATE_MS = 2_000;
 /** A ledger that has forgotten hashes gets all of them again, and not more often than that. */
 const REWIND_MS = 600_000;
+/** Ledgers are compared before hashes go, and not more often than that. */
+const COMPARE_MS = 1_000;
 
 export interface HashSubmissionOptions {
   readonly store: Pick<Store, 'records' | 'get' | 'commit'>;
@@ -31,6 +35,8 @@ export interface HashSubmissionOptions {
   readonly events: Pick<EventBus, 'subscribe'>;
   /** In whose ledger the hashes are. */
   readonly orgId: string;
+  /** Compares what was seen of the ledger with what it is; absent: nobody does. */
+  readonly ledger?: Pick<LedgerComparison, 'compare' | 'tell'>;
 }
 
 /**
@@ -69,6 +75,9 @@ export class HashSubmission {
   /** Monotonic; of the batch that is under way. */
   #batchSince: number | undefined;
   #rewoundAt: number | undefined;
+  /** Monotonic. */
+  #comparedAt = Number.NEGATIVE_INFINITY;
+  #startedAt = 0;
 
   private constructor(options: HashSubmissionOptions, place: HashPlace) {
     this.#options = options;
@@ -93,6 +102,11 @@ export class HashSubmission {
     return this.#place.last_submit_at;
   }
 
+  /** Restores of the ledger for which everything was handed in again, in order. */
+  get cuts(): readonly CutSpan[] {
+    return this.#place.cuts ?? [];
+  }
+
   /**
    * Hashes that wait because the control plane does not take them as they come; those of the moment, which are gathered
    * or under way, do not wait yet.
@@ -107,6 +121,7 @@ export class HashSubmission {
   start(channel: Pick<Channel, 'call'>): void {
     if (this.#channel !== undefined || this.#ending.signal.aborted) return;
     this.#channel = channel;
+    this.#startedAt = this.#options.clock.monotonic();
     this.#endListening = this.#options.events.subscribe(['execution', 'usageSettled'], () => {
       this.#wake();
       this.#counter.within(GATHER_MS);
@@ -230,10 +245,49 @@ export class HashSubmission {
     while (!this.#ending.signal.aborted) {
       this.#again = false;
       const page = await this.#read();
+      if (await this.#isSetBack(page.hashes.length === 0)) continue;
       if (page.hashes.length > 0) await this.#submit(page);
       if (page.isLast) return;
       this.#counter.within(GATHER_MS);
     }
+  }
+
+  /**
+   * What the control plane has signed and shown is shown to it before it signs more; a restore that it says sets the
+   * place back, in one commit with the mark that it did (decision 13.23).
+   * @param isIdle there is nothing to hand in: then it does not matter whether it answers
+   * @returns whether the place was set back
+   */
+  async #isSetBack(isIdle: boolean): Promise<boolean> {
+    const { ledger, clock } = this.#options;
+    const channel = this.#channel;
+    // A start that has nothing to hand in leaves the first word to the check-in, whose answer says what is stale.
+    const before = isIdle ? Math.max(this.#comparedAt, this.#startedAt) : this.#comparedAt;
+    if (ledger === undefined || channel === undefined || clock.monotonic() - before < COMPARE_MS) return false;
+    try {
+      const found = await this.#unlessEnded(ledger.compare(channel, this.#place.newest_root ?? ''));
+      this.#comparedAt = clock.monotonic();
+      return found !== undefined && (await this.#heard(found, isIdle));
+    } catch (error) {
+      if (isIdle) return false;
+      throw error;
+    }
+  }
+
+  async #heard({ newest, restore }: ComparedLedger, isIdle: boolean): Promise<boolean> {
+    const { cuts = [] } = this.#place;
+    if (restore !== undefined && restore.sequence > (cuts.at(-1)?.sequence ?? 0)) {
+      await this.#move({ ...this.#place, after: null, newest_root: newest, cuts: [...cuts, restore].slice(-MOST_CUTS) });
+      this.#options.ledger?.tell(restore);
+      this.#countAnew();
+      return true;
+    }
+    if (newest === '' || newest === this.#place.newest_root) return false;
+    const place = { ...this.#place, newest_root: newest };
+    // Otherwise it is stored with the place behind what is handed in next.
+    if (isIdle) await this.#move(place);
+    else this.#place = place;
+    return false;
   }
 
   async #read(): ReturnType<typeof hashesAfter> {
@@ -258,7 +312,7 @@ export class HashSubmission {
     const after = positions[count - 1];
     if (after === undefined) throw new Error('the control plane has taken none of the hashes');
     const { submitted } = this.#place;
-    await this.#move({ after, submitted: submitted + count, last_submit_at: timestamp(this.#options.clock.now()) });
+    await this.#move({ ...this.#place, after, submitted: submitted + count, last_submit_at: timestamp(this.#options.clock.now()) });
     this.counts.acknowledged += count;
     if (recounts === this.#recounts) this.#unsent -= count;
     else this.#countAnew();
@@ -268,16 +322,20 @@ export class HashSubmission {
     if (count < hashes.length) this.#again = true;
   }
 
-  /** An end of the gateway does not wait for an answer. */
   #call(hashes: readonly Buffer[]): Promise<{ readonly acknowledged: number }> {
     const channel = this.#channel;
     if (channel === undefined) return Promise.reject(new Error('there is no channel'));
+    return this.#unlessEnded(channel.call('SubmitHashes', { hashes }));
+  }
+
+  /** An end of the gateway does not wait for an answer. */
+  #unlessEnded<T>(answer: Promise<T>): Promise<T> {
     const { signal } = this.#ending;
     return new Promise((resolve, reject) => {
       const ended = (): void => reject(new Error('the gateway stops'));
       signal.addEventListener('abort', ended, { once: true });
       const over = (): void => signal.removeEventListener('abort', ended);
-      channel.call('SubmitHashes', { hashes }).then(resolve, reject).finally(over);
+      answer.then(resolve, reject).finally(over);
     });
   }
 

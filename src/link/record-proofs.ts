@@ -5,6 +5,7 @@ import { Lru } from '../base/lib/lru.ts';
 import type { ControlPlaneCalls } from '../control-plane/proto/messages.ts';
 import { checkInclusion, type InclusionProof, readProof } from '../ledger/inclusion-proof.ts';
 import { LedgerError } from '../ledger/ledger-error.ts';
+import { type CutSpan, cutOver } from '../ledger/ledger-restore.ts';
 import { checkSignature, type LedgerKeys } from '../ledger/merkle-root.ts';
 import type { HashSubmission } from './hash-submission.ts';
 import type { Channel } from './link-ports.ts';
@@ -17,11 +18,16 @@ const KEYS_MS = 10_000;
 
 export type RecordInclusion =
   | { readonly status: 'pending_inclusion' }
-  | { readonly status: 'verified'; readonly inclusion_proof: InclusionProof };
+  | {
+      readonly status: 'verified';
+      readonly inclusion_proof: InclusionProof;
+      /** The restore that has cut the span of this proof, which stays until there is another one (decision 13.23). */
+      readonly cut_by_restore?: CutSpan;
+    };
 
 export interface RecordProofsOptions {
   readonly channel: Pick<Channel, 'call'>;
-  readonly submission: Pick<HashSubmission, 'acknowledged' | 'sendAgain'>;
+  readonly submission: Pick<HashSubmission, 'acknowledged' | 'sendAgain' | 'cuts'>;
   readonly keys: Pick<RemoteKeys, 'find' | 'windowOf' | 'fetch'>;
   /** In whose ledger the hashes are. */
   readonly orgId: string;
@@ -50,7 +56,20 @@ export class RecordProofs {
    */
   async inclusion(record: { readonly id: string; readonly hash: string }): Promise<RecordInclusion> {
     const kept = this.#kept.get(record.hash);
-    if (kept !== undefined) return { status: 'verified', inclusion_proof: kept };
+    if (kept === undefined) return this.#find(record);
+    const cut = cutOver(this.#options.submission.cuts, kept.root.sequence);
+    if (cut === undefined) return { status: 'verified', inclusion_proof: kept };
+    const before: RecordInclusion = { status: 'verified', inclusion_proof: kept, cut_by_restore: cut };
+    try {
+      const found = await this.#find(record);
+      return found.status === 'verified' ? found : before;
+    } catch (error) {
+      if (error instanceof GatewayError && error.code === 'control_plane_unreachable') return before;
+      throw error;
+    }
+  }
+
+  async #find(record: { readonly id: string; readonly hash: string }): Promise<RecordInclusion> {
     const { submission } = this.#options;
     if (!(await submission.acknowledged(record.id))) return { status: 'pending_inclusion' };
     const { status, inclusion_proof: text } = await this.#ask(record.hash);

@@ -58,6 +58,10 @@ export const RECORD_OPERATIONS: readonly GatewayOperation[] = [
           .looseObject({})
           .optional()
           .meta({ description: '`gw.inclusion_proof.v1` with its signed root, checked here; only when `verified`' }),
+        cut_by_restore: z
+          .looseObject({})
+          .optional()
+          .meta({ description: 'The restore of the control plane that has cut the span of this proof: a new one is under way' }),
       }),
     },
     handle: async ({ principal, params }, { store, ledger }) => {
@@ -66,10 +70,9 @@ export const RECORD_OPERATIONS: readonly GatewayOperation[] = [
       if (!found) throw new GatewayError('not_found', 'No record has this hash.');
       const { record_id: id } = JSON.parse(found.text) as ExecutionRecord;
       const known = (await ledger?.inclusion({ id, hash })) ?? { status: 'pending_inclusion' as const };
-      const { status } = known;
-      return {
-        json: { status, record_hash: hash, ...('inclusion_proof' in known ? { inclusion_proof: { ...known.inclusion_proof } } : {}) },
-      };
+      if (known.status !== 'verified') return { json: { status: known.status, record_hash: hash } };
+      const { status, inclusion_proof: proof, cut_by_restore: cut } = known;
+      return { json: { status, record_hash: hash, inclusion_proof: { ...proof }, ...(cut && { cut_by_restore: { ...cut } }) } };
     },
   }),
 ];

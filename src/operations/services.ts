@@ -6,6 +6,7 @@ import type { HealthWarning, NotReady } from '../base/model/not-ready.ts';
 import type { CertificateAuthority } from '../inbound/ca/certificate-authority.ts';
 import type { PortIssuer } from '../inbound/ca/port-issuer.ts';
 import type { InclusionProof } from '../ledger/inclusion-proof.ts';
+import type { CutSpan } from '../ledger/ledger-restore.ts';
 import type { HandedOnWrites } from '../link/handed-on-writes.ts';
 import type { NodeRegister } from '../services/keeper/node-register.ts';
 import type { Discovery } from '../services/learning/discovery.ts';
@@ -112,7 +113,10 @@ export interface OperationServices {
         inclusion(record: {
           readonly id: string;
           readonly hash: string;
-        }): Promise<{ readonly status: 'pending_inclusion' } | { readonly status: 'verified'; readonly inclusion_proof: InclusionProof }>;
+        }): Promise<
+          | { readonly status: 'pending_inclusion' }
+          | { readonly status: 'verified'; readonly inclusion_proof: InclusionProof; readonly cut_by_restore?: CutSpan }
+        >;
       }
     | undefined;
   readonly audit: AuditTrail;

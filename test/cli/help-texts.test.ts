@@ -37,7 +37,8 @@ t.test('no line of a help or a usage is wider than the terminal, and than 80 in 
 t.test('every option of a usage stays with what it takes, and nothing is lost', (t) => {
   for (const { name, usage } of commands) {
     const shown = foldedUsage(`gw ${name} ${usage}`.trimEnd(), 80, '    ');
-    t.equal(shown.replaceAll(/\|\n +/g, '|').replaceAll(/\n +/g, ' '), `gw ${name} ${usage}`.trimEnd());
+    // Choices are broken behind their bar; one that stands between blanks is a word.
+    t.equal(shown.replaceAll(/(?<! )\|\n +/g, '|').replaceAll(/\n +/g, ' '), `gw ${name} ${usage}`.trimEnd());
     t.notMatch(shown, /--[a-z-]+\n +[A-Z]/, name);
   }
   t.equal(foldedUsage('gw x [--by aaaa|bbbb|cccc]', 16, '  '), 'gw x [--by\n  aaaa|bbbb|\n  cccc]');

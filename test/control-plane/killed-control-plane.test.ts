@@ -9,6 +9,8 @@ import { eventually, launch } from '../support/child.ts';
 import { faultOfCall, NOTHING_YET, newRequest, PROTOCOL, runControlPlane, TIMEOUT_MS } from '../support/control-plane.ts';
 import { fakeClock, runningClock } from '../support/fake-clock.ts';
 import { killedAtWrite } from '../support/killed-at-write.ts';
+import { askPublicly, LedgerJudge } from '../support/ledger-judge.ts';
+import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
 
 const PROGRAM = fileURLToPath(new URL('../support/control-plane-program.js', import.meta.url));
@@ -46,6 +48,30 @@ t.test('after a kill a token is used up exactly when its node is enrolled, and t
     t.equal((await plane.state.audit.page({ operation: 'protocol.enroll' }, { limit: 9, after: undefined })).items.length, enrolled);
     const second = await faultOfCall(again().call(PROTOCOL.enrolment, 'Enroll', enrolment(place.token), TIMEOUT_MS));
     t.match(second, when === 'after' ? /^UNAUTHENTICATED: / : /^none$/);
+  }
+});
+
+t.test('a declared restore is taken up once, whenever the control plane is killed', async (t) => {
+  for (const when of ['before', 'after'] as const) {
+    const dataDir = tempDir(t);
+    const first = await runControlPlane(t, {}, { dataDir, secretsKey: undefined, adminToken: undefined });
+    const { client } = await first.enrol('acme', 'node-1');
+    const ledger = ({ plane }: typeof first) => LedgerJudge.read(askPublicly(`http://127.0.0.1:${plane.httpPort}`), 'acme');
+    await client.call(PROTOCOL.controlPlane, 'SubmitHashes', { hashes: [Buffer.from(sha256Hex('a record'), 'hex')] }, TIMEOUT_MS);
+    await eventually('a root', async () => (await ledger(first)).leaves > 0 || undefined);
+    await first.plane.stop();
+    t.match(await gw(['control-plane', 'restored', '--yes'], { env: { CP_DATA_DIR: dataDir } }), { code: 0 });
+    const child = launch(t, process.execPath, ['--import', killedAtWrite('"restored"', 1, when), PROGRAM, dataDir]);
+    t.match(await child.ended, { signal: 'SIGKILL' });
+    const second = await runControlPlane(t, {}, { dataDir, secretsKey: undefined, adminToken: undefined });
+    const { roots, leaves } = await ledger(second);
+    t.match(roots, [{ sequence: 1 }, { restored: { epoch: 1, from_sequence: 1 } }], when);
+    t.equal(leaves, 2, 'the restore is one leaf');
+    await second.plane.stop();
+    t.match(await gw(['control-plane', 'restored', '--yes'], { env: { CP_DATA_DIR: dataDir } }), {
+      code: 1,
+      err: /declared already, at .*, and nothing was signed since: there is nothing to cut/,
+    });
   }
 });
 

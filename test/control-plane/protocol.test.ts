@@ -57,6 +57,7 @@ async function place(t: { teardown(what: () => unknown): void }) {
       Write: refuse('INTERNAL'),
       LookUpApiKey: refuse('UNAUTHENTICATED'),
       SubmitHashes: ({ hashes }) => Promise.resolve({ org: ORG, acknowledged: hashes.length, at: '' }),
+      CompareLedger: refuse('INTERNAL'),
       FetchProof: refuse('UNAVAILABLE'),
       ReportTelemetry: refuse('INTERNAL'),
       StreamUpdates: async ({ after }, _peer, { send, signal }) => {

@@ -7,8 +7,10 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statS
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t, { type Test } from 'tap';
+import { canonicalJson } from '../../src/base/json/jcs.ts';
 import { packageRoot } from '../../src/base/lib/package-root.ts';
-import type { ConsistencyProof } from '../../src/ledger/consistency-proof.ts';
+import { originOf, signCheckpoint } from '../../src/ledger/checkpoint.ts';
+import { type ConsistencyProof, treeHeadOf } from '../../src/ledger/consistency-proof.ts';
 import { bareEnvironment, eventually, run } from '../support/child.ts';
 import { ControlPlanePlace, PLACE_WORKLOAD } from '../support/control-plane-place.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
@@ -16,7 +18,7 @@ import { type GatewayProcess, MAIN } from '../support/gateway-process.ts';
 import { startGoverned } from '../support/governed.ts';
 import { startBrowser } from '../support/headless-browser.ts';
 import { verifiedProof } from '../support/ledger-judge.ts';
-import { madeRecord, makeLedger } from '../support/made-ledger.ts';
+import { ledgerKey, type MadeLedger, madeRecord, makeLedger } from '../support/made-ledger.ts';
 import { skipWithout } from '../support/peers.ts';
 import { gw } from '../support/run-gw.ts';
 import { type HasTeardown, tempDir } from '../support/temp-dir.ts';
@@ -375,6 +377,117 @@ t.test(
       code: 0,
       said: /^note: record on line 1 names the org "elsewhere", and the ledger is that of "acme"\n1 records are proved, .*; 0 problems\n$/,
     });
+  },
+);
+
+t.test(
+  'what a declared restore has cut is told apart from a fork, by each who checks',
+  { skip: skipWithout(['openssl', 'python3', 'coreutils']) },
+  async (t) => {
+    const names = ['kept', 'lost', 'later', 'restore'];
+    const [kept, lost, later, restore] = names.map((name) => madeRecord({ decision: 'deny', org_id: 'acme', record_id: name }));
+    if (kept === undefined || lost === undefined || later === undefined || restore === undefined) throw new Error('no record');
+    const before = makeLedger([[kept.hash], [lost.hash]]);
+    const batches = [[kept.hash], [restore.hash], [later.hash]];
+    const after = makeLedger(batches, { restored: { batch: 1, sequence: 1001 } });
+    const folderOf = ({ roots, keys, consistencyOf }: MadeLedger): string => {
+      const folder = tempDir(t);
+      const answers = [kept, lost, later].map(({ hash }, at) => ({
+        status: 'verified',
+        record_hash: hash,
+        inclusion_proof: (at === 1 ? before : after).proofOf(hash),
+      }));
+      const lines = {
+        'records.ndjson': [kept, lost, later].map(({ text }) => text),
+        'proofs.ndjson': answers.map((answer) => JSON.stringify(answer)),
+        'roots.ndjson': roots.map((root) => canonicalJson(root)),
+        'keys.json': [JSON.stringify({ data: keys })],
+        'consistency.json': [JSON.stringify(consistencyOf(1, roots.at(-1)?.sequence ?? 0))],
+      };
+      for (const [name, content] of Object.entries(lines)) writeFileSync(join(folder, name), `${content.join('\n')}\n`);
+      for (const name of ['check.py', 'verify.html']) cpSync(join(packageRoot(), 'docs/evidence', name), join(folder, name));
+      cpSync(join(packageRoot(), 'docs/evidence/page.md'), join(folder, 'README.md'));
+      return folder;
+    };
+    const ours = async (folder: string, at: number) => {
+      const answer = readFileSync(join(folder, 'proofs.ndjson'), 'utf8').split('\n')[at] ?? '';
+      const record = readFileSync(join(folder, 'records.ndjson'), 'utf8').split('\n')[at] ?? '';
+      const files = [join(tempDir(t), 'record.json'), join(tempDir(t), 'answer.json')] as const;
+      writeFileSync(files[0], record);
+      writeFileSync(files[1], answer);
+      const beside = ['--keys', join(folder, 'keys.json'), '--roots', join(folder, 'roots.ndjson')];
+      return gw(['verify', files[0], '--proof', files[1], ...beside]);
+    };
+    const declared = folderOf(after);
+    const page = skipWithout(['chromium']) === false ? await openPage(t, declared) : undefined;
+    t.match(checkAll(declared), {
+      code: 3,
+      said: /^cut: record on line 2: root 2 of its proof is of a span that a restore has cut\nrestored: roots 2 to 1000 are cut, the backup ended with root 1; declared at "2026-01-01T00:00:00\.000Z" \("the disk was lost"\), signed in root 1001 with "ledger-1"\n2 records are proved, 0 wait for a root; a chain of 3 roots; 0 problems; 1 things are of a span that a restore has cut\n$/,
+    });
+    t.match(
+      await page?.check(declared),
+      page && {
+        state: 'open',
+        verdict: 'A restore from a backup has cut one thing of this; everything else fits.',
+        problems: ['record on line 2: root 2 of its proof is of a span that a restore has cut'],
+      },
+    );
+    t.match(await ours(declared, 0), { code: 0, out: /restored +roots 2 to 1000 are cut: the backup ended with root 1/ });
+    t.match(await ours(declared, 1), {
+      code: 3,
+      out: /^CUT BY A RESTORE {2}lost\n[\s\S]* root 2: that of the proof is of a span that a restore has cut/,
+    });
+    t.match(byHand(declared, [1, 5]), { said: /roots 2 to 1000 are cut by a restore/ });
+
+    // What else was signed and stamped in the span.
+    const span = folderOf(after);
+    const [, lostRoot] = before.roots;
+    const [listed] = before.keys;
+    const head = lostRoot === undefined ? undefined : treeHeadOf(lostRoot);
+    if (listed === undefined || head === undefined) throw new Error('no tree');
+    const note = (name: string) => signCheckpoint(originOf(name, 'acme'), head, { key: ledgerKey(7), listed });
+    writeFileSync(join(span, 'checkpoint.txt'), note('ledger.example.com'));
+    mkdirSync(join(span, 'timestamps'));
+    writeFileSync(join(span, 'timestamps', '2.tsr'), 'of a root that is cut');
+    t.match(checkAll(span), {
+      code: 3,
+      said: /^cut: time stamp 2\.tsr: its root is of a span that a restore has cut\ncut: checkpoint: its tree is of a span that a restore has cut\n[\s\S]*; 0 problems; 3 things are/,
+    });
+    t.match(
+      await page?.check(span),
+      page && { state: 'open', problems: [/^time stamp: 2\.tsr: its root is of a span/, /^record on line 2/] },
+    );
+    writeFileSync(join(span, 'checkpoint.txt'), note('ledger.example.com/restored/900'));
+    t.match(checkAll(span), { code: 3, said: /checkpoint: its tree is of a span/ });
+    writeFileSync(join(span, 'checkpoint.txt'), note('ledger.example.com/restored/1001'));
+    t.match(
+      checkAll(span),
+      { code: 1, said: /^checkpoint: its tree is of no root in the chain/m },
+      'a log that begins later was not cut by that',
+    );
+
+    const fork = folderOf(makeLedger(batches));
+    t.match(checkAll(fork), { code: 1, said: /root 2 of its proof is not in the chain/ });
+    t.match(await page?.check(fork), page && { state: 'bad' });
+    t.match(await ours(fork, 1), { code: 1, out: /there are two histories/ });
+
+    // Nobody can say so without the key of the ledger, nor take it back, nor cut more than was signed.
+    const text = readFileSync(join(declared, 'roots.ndjson'), 'utf8');
+    for (const [what, changed, problem] of [
+      ['another word', text.replace('disk was lost', 'disk was sold'), /root 1001: its signature does not fit/],
+      ['no word', text.replace(/"restored":\{[^}]*\},/, ''), /root 1001: (its signature does not fit|root 2 should stand there)/],
+      ['a wider span', text.replace('"from_sequence":1', '"from_sequence":0'), /root 1001: (its signature does not fit)/],
+    ] as const) {
+      writeFileSync(join(declared, 'roots.ndjson'), changed);
+      t.match(checkAll(declared), { code: 1, said: problem }, what);
+      t.match(await page?.check(declared), page && { state: 'bad' }, what);
+      t.match(await ours(declared, 1), { code: 1, out: problem }, what);
+    }
+    const resigned = makeLedger(batches, { restored: { batch: 1, sequence: 1001 }, seed: 8 });
+    writeFileSync(join(declared, 'roots.ndjson'), resigned.roots.map((root) => `${canonicalJson(root)}\n`).join(''));
+    t.match(checkAll(declared), { code: 1, said: /root 1: its signature does not fit/ }, 'by another key');
+    t.match(await ours(declared, 1), { code: 1, out: /root 1: its signature does not fit/ });
+    t.same(page?.violations ?? [], []);
   },
 );
 

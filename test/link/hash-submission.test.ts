@@ -4,7 +4,9 @@ import { EventBus } from '../../src/base/events/bus.ts';
 import { silentLogger } from '../../src/base/lib/log.ts';
 import type { ControlPlaneCalls } from '../../src/control-plane/proto/messages.ts';
 import { ProtocolError } from '../../src/control-plane/proto/protocol-error.ts';
+import type { CutSpan } from '../../src/ledger/ledger-restore.ts';
 import { HashSubmission } from '../../src/link/hash-submission.ts';
+import type { ComparedLedger } from '../../src/link/ledger-comparison.ts';
 import type { Channel } from '../../src/link/link-ports.ts';
 import { openEmbeddedStore } from '../../src/storage/embedded/open-embedded-store.ts';
 import { makeRecord } from '../contract/store-under-test.ts';
@@ -41,11 +43,11 @@ class Taker {
   };
 }
 
-async function place(t: HasTeardown) {
+async function place(t: HasTeardown, ledger?: Compared) {
   const clock = fakeClock();
   const store = await openEmbeddedStore({ dir: join(tempDir(t), 'store'), fsync: 'off', clock, log: silentLogger });
   const events = new EventBus(silentLogger);
-  let submission = await HashSubmission.open({ store, clock, log: silentLogger, events, orgId: 'acme' });
+  let submission = await HashSubmission.open({ store, clock, log: silentLogger, events, orgId: 'acme', ...(ledger && { ledger }) });
   t.teardown(async () => {
     await submission.close();
     await store.close();
@@ -59,10 +61,28 @@ async function place(t: HasTeardown) {
   };
   const again = async (): Promise<HashSubmission> => {
     await submission.close();
-    submission = await HashSubmission.open({ store, clock, log: silentLogger, events, orgId: 'acme' });
+    submission = await HashSubmission.open({ store, clock, log: silentLogger, events, orgId: 'acme', ...(ledger && { ledger }) });
     return submission;
   };
   return { clock, store, record, again, submission };
+}
+
+/** A ledger that is compared: what it answers, and what it was shown. */
+class Compared {
+  readonly shown: string[] = [];
+  readonly told: CutSpan[] = [];
+  down = false;
+  answer: ComparedLedger | undefined = { newest: '', restore: undefined };
+
+  async compare(_channel: unknown, seen: string): Promise<ComparedLedger | undefined> {
+    this.shown.push(seen);
+    if (this.down) throw new Error('it is behind');
+    return this.answer;
+  }
+
+  tell(cut: CutSpan): void {
+    this.told.push(cut);
+  }
 }
 
 async function until(clock: FakeClock, what: () => boolean): Promise<void> {
@@ -214,4 +234,66 @@ t.test('a control plane that says when to come again is asked then, not earlier,
   clock.advance(60_000);
   await until(clock, () => taker.taken.size === 10);
   t.same([...taker.taken], hashes, 'nobody is patient for ever, and none is lost');
+});
+
+t.test('what was shown of the ledger is shown again before hashes go, and a restore has all of them handed in again, once', async (t) => {
+  const ledger = new Compared();
+  const { clock, record, submission, again } = await place(t, ledger);
+  const taker = new Taker();
+  ledger.answer = { newest: 'root 1', restore: undefined };
+  submission.start(taker.channel);
+  await record(3);
+  await until(clock, () => submission.counts.acknowledged === 3);
+  t.equal(ledger.shown[0], '', 'nothing was shown yet');
+  clock.advance(1_000);
+  await record(1);
+  await until(clock, () => submission.counts.acknowledged === 4);
+  t.equal(ledger.shown.at(-1), 'root 1');
+
+  ledger.down = true;
+  clock.advance(1_000);
+  await record(2);
+  await until(clock, () => submission.pending === 2);
+  t.equal(taker.taken.size, 4, 'nothing is handed in to a ledger that is behind');
+  const next = await again();
+  t.equal(ledger.shown.at(-1), 'root 1', 'it is remembered');
+  ledger.down = false;
+
+  const cut: CutSpan = { epoch: 1, from_sequence: 1, sequence: 1_001, at: '2026-01-01T00:00:00.000Z', kid: 'ledger-1' };
+  ledger.answer = { newest: 'root 1001', restore: cut };
+  taker.taken.clear();
+  // Killed when the place was set back, and nothing was handed in yet.
+  taker.down = true;
+  next.start(taker.channel);
+  await until(clock, () => next.cuts.length === 1 && next.pending === 6);
+  t.same(ledger.told, [cut]);
+  taker.down = false;
+  const third = await again();
+  third.start(taker.channel);
+  await until(clock, () => third.counts.acknowledged === 6);
+  t.equal(taker.taken.size, 6);
+  t.same(third.cuts, [cut]);
+  t.equal(ledger.shown.at(-1), 'root 1001');
+  const batches = taker.batches.length;
+  const fourth = await again();
+  fourth.start(taker.channel);
+  clock.advance(1_000);
+  await record(1);
+  await until(clock, () => fourth.counts.acknowledged === 1);
+  t.equal(taker.batches.length, batches + 1, 'and not a third time');
+  t.same(ledger.told, [cut]);
+});
+
+t.test('a control plane that compares no ledgers, or a comparison that fails while nothing waits, keeps nothing from going', async (t) => {
+  const ledger = new Compared();
+  const { clock, record, submission } = await place(t, ledger);
+  const taker = new Taker();
+  ledger.down = true;
+  submission.start(taker.channel);
+  await until(clock, () => ledger.shown.length === 1);
+  ledger.down = false;
+  ledger.answer = undefined;
+  await record(2);
+  await until(clock, () => submission.counts.acknowledged === 2);
+  t.equal(submission.pending, 0);
 });

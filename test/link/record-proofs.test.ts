@@ -6,6 +6,7 @@ import { sha256Hex } from '../../src/base/lib/sha256.ts';
 import type { ControlPlaneCalls } from '../../src/control-plane/proto/messages.ts';
 import type { InclusionProof } from '../../src/ledger/inclusion-proof.ts';
 import type { ListedKey } from '../../src/ledger/ledger-answers.ts';
+import type { CutSpan } from '../../src/ledger/ledger-restore.ts';
 import { signRoot } from '../../src/ledger/merkle-root.ts';
 import type { Channel } from '../../src/link/link-ports.ts';
 import { RecordProofs } from '../../src/link/record-proofs.ts';
@@ -56,7 +57,9 @@ async function place() {
   const logged: object[] = [];
   const log: Logger = Object.assign(Object.create(silentLogger) as Logger, { error: (about: object) => void logged.push(about) });
   const state = { acknowledged: true, sentAgain: 0 };
+  const cuts: CutSpan[] = [];
   const submission = {
+    cuts,
     acknowledged: () => Promise.resolve(state.acknowledged),
     sendAgain: () => {
       state.sentAgain++;
@@ -71,7 +74,7 @@ async function place() {
     clock,
     log,
   });
-  return { teller, clock, logged, state, proofs };
+  return { teller, clock, logged, state, cuts, proofs };
 }
 
 t.test('a proof is asked for once, checked, and kept; the keys are asked for once for all of them', async (t) => {
@@ -106,6 +109,27 @@ t.test('a hash that was acknowledged and is not known makes everything go again'
   teller.answer = { status: 'unknown', inclusion_proof: '' };
   t.same(await proofs.inclusion(RECORD), { status: 'pending_inclusion' });
   t.equal(state.sentAgain, 1);
+});
+
+t.test('a proof of a span that a restore has cut is shown as that until there is another one', async (t) => {
+  const { teller, proofs, state, cuts } = await place();
+  const before = await proofs.inclusion(RECORD);
+  const cut: CutSpan = { epoch: 1, from_sequence: 0, sequence: 1_001, at: '2026-01-01T00:00:00.000Z', kid: 'ledger-1' };
+  cuts.push(cut);
+  state.acknowledged = false;
+  t.same(await proofs.inclusion(RECORD), { ...before, cut_by_restore: cut }, 'while its hash waits to be handed in again');
+  state.acknowledged = true;
+  teller.answer = { status: 'pending_inclusion', inclusion_proof: '' };
+  t.same(await proofs.inclusion(RECORD), { ...before, cut_by_restore: cut }, 'while it waits for a root');
+  teller.away = true;
+  t.same(await proofs.inclusion(RECORD), { ...before, cut_by_restore: cut }, 'while nobody answers');
+  teller.away = false;
+  const after = makeLedger([HASHES], { restored: { batch: 0, sequence: 1_001 } });
+  teller.answer = { status: 'verified', inclusion_proof: proofText(after.proofOf(HASH)) };
+  const found = { status: 'verified', inclusion_proof: after.proofOf(HASH) };
+  t.same(await proofs.inclusion(RECORD), found);
+  teller.away = true;
+  t.same(await proofs.inclusion(RECORD), found, 'and the new one is kept');
 });
 
 t.test('what proves nothing is never called verified: it is 502, logged, and asked for again', async (t) => {

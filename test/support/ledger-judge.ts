@@ -41,7 +41,7 @@ export class LedgerJudge {
     const keys = readKeys(await dataOf(ask, '/v1/keys'), 'ledger');
     const roots: MerkleRoot[] = [];
     for (let more = true; more; ) {
-      const page = (await dataOf(ask, `/v1/orgs/${orgId}/roots?after=${roots.length}`)).map(readRoot);
+      const page = (await dataOf(ask, `/v1/orgs/${orgId}/roots?after=${roots.at(-1)?.sequence ?? 0}`)).map(readRoot);
       roots.push(...page);
       more = page.length === PAGE;
     }

@@ -238,6 +238,7 @@ function handlersOf(plane: () => LyingControlPlane): CallHandlers {
       self.hashes.push(...hashes.map((hash) => Buffer.from(hash).toString('hex')));
       return { org: self.state(), acknowledged: hashes.length, at: new Date().toISOString() };
     }),
+    CompareLedger: or('CompareLedger', (_request, self) => ({ org: self.state(), newest_root: '', restore_root: '', behind: false })),
     FetchProof: or('FetchProof', ({ hash }, self) => ({
       org: self.state(),
       status: 'verified',

@@ -31,12 +31,14 @@ export interface MadeLedgerOptions {
   readonly seed?: number;
   /** Sequence of the first root that signs a tree; default 1. */
   readonly treesFrom?: number;
+  /** The batch, counted from 0, whose root says that the ledger was restored from a backup that ended before it. */
+  readonly restored?: { readonly batch: number; readonly sequence: number };
 }
 
 /** A ledger over these batches of record hashes. */
 export function makeLedger(
   batches: readonly (readonly string[])[],
-  { org = 'acme', kid = 'ledger-1', seed = 7, treesFrom = 1 }: MadeLedgerOptions = {},
+  { org = 'acme', kid = 'ledger-1', seed = 7, treesFrom = 1, restored }: MadeLedgerOptions = {},
 ): MadeLedger {
   const key = ledgerKey(seed);
   const roots: MerkleRoot[] = [];
@@ -44,16 +46,20 @@ export function makeLedger(
   for (const hashes of batches) {
     leaves.push(...hashes.map(recordLeaf));
     const before = roots.at(-1);
+    const end = before?.sequence ?? 0;
+    const restore = restored?.batch === roots.length ? restored : undefined;
+    const sequence = restore?.sequence ?? end + 1;
     const root = {
       schema: ROOT_SCHEMA,
-      batch_id: `${org}/${roots.length + 1}`,
+      batch_id: `${org}/${sequence}`,
       org_id: org,
-      sequence: roots.length + 1,
+      sequence,
       prev_root_hash: before === undefined ? NO_ROOT : rootDigest(before),
       root_hash: treeRoot(hashes.map(recordLeaf)).toString('hex'),
       leaf_count: hashes.length,
-      ...(roots.length + 1 >= treesFrom && { tree_size: leaves.length, tree_hash: treeRoot(leaves).toString('hex') }),
+      ...(sequence >= treesFrom && { tree_size: leaves.length, tree_hash: treeRoot(leaves).toString('hex') }),
       closed_at: '2026-01-01T00:00:00.000Z',
+      ...(restore && { restored: { epoch: 1, from_sequence: end, at: '2026-01-01T00:00:00.000Z', reason: 'the disk was lost' } }),
     } as const;
     roots.push(signRoot(root, kid, key));
   }
@@ -66,9 +72,10 @@ export function makeLedger(
       return root === undefined ? undefined : proveInclusion(batches[at] ?? [], (batches[at] ?? []).indexOf(recordHash), root);
     },
     consistencyOf(from, to) {
-      const [first, second] = [from, to].map((sequence) =>
-        roots[sequence - 1] === undefined ? undefined : treeHeadOf(roots[sequence - 1] as MerkleRoot),
-      );
+      const [first, second] = [from, to].map((sequence) => {
+        const root = roots.find((one) => one.sequence === sequence);
+        return root === undefined ? undefined : treeHeadOf(root);
+      });
       if (first === undefined || second === undefined) return undefined;
       const ranges = consistencyRanges(first.tree_size, second.tree_size);
       return { first, second, path: ranges.map(({ start, end }) => treeRoot(leaves.slice(start, end)).toString('hex')) };

@@ -1,8 +1,9 @@
 import { timestamp } from '../../base/lib/clock.ts';
-import { type Checkpoint, checkLogSignature, readCheckpoint } from '../../ledger/checkpoint.ts';
+import { type Checkpoint, checkLogSignature, readCheckpoint, restoreOfOrigin } from '../../ledger/checkpoint.ts';
 import { type Cosigner, cosignersOf } from '../../ledger/cosignature.ts';
 import { type ListedKey, readKeys } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
+import { type CutSpan, CutSpanError, cutBy, cutText } from '../../ledger/ledger-restore.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import { NOTE_TYPE, type NoteKey, readNoteKey } from '../../ledger/signed-note.ts';
 import { badValue } from '../checked-arguments.ts';
@@ -70,6 +71,9 @@ export function notesOnCheckpoint({ kid, retired, cosigners }: SeenCheckpoint): 
 /** Finds the root of a checkpoint among roots that are walked. */
 export class RootOfCheckpoint {
   readonly #checkpoint: SeenCheckpoint | undefined;
+  /** Restores that were passed, and whether the first root that was given is the first of its ledger. */
+  readonly #cuts: CutSpan[] = [];
+  #isWhole: boolean | undefined;
   #found = false;
 
   constructor(checkpoint: SeenCheckpoint | undefined) {
@@ -77,17 +81,35 @@ export class RootOfCheckpoint {
   }
 
   /** @throws LedgerError for a root with another tree of that size */
-  take({ sequence, tree_size: size, tree_hash: hash }: MerkleRoot): void {
-    if (this.#checkpoint === undefined || size !== this.#checkpoint.tree_size) return;
+  take(root: MerkleRoot): void {
+    const { sequence, tree_size: size, tree_hash: hash } = root;
+    const cut = cutBy(root);
+    if (cut !== undefined) this.#cuts.push(cut);
+    this.#isWhole ??= sequence === 1 || cut !== undefined;
+    if (this.#checkpoint === undefined || size !== this.#checkpoint.tree_size || !this.#isOfLog(this.#checkpoint)) return;
     if (hash !== this.#checkpoint.tree_hash)
       throw new LedgerError(`root ${sequence}: the checkpoint has another tree of ${size} hashes: there are two histories`);
     this.#found = true;
   }
 
-  /** @throws LedgerError when none of the roots was it */
+  /**
+   * A log that was restored is another one, with trees of the same sizes (decision 13.23). Where the chain begins in
+   * the middle nothing says in which it is.
+   */
+  #isOfLog({ origin }: SeenCheckpoint): boolean {
+    const last = this.#cuts.at(-1)?.sequence;
+    return (last === undefined && this.#isWhole === false) || restoreOfOrigin(origin) === last;
+  }
+
+  /** @throws LedgerError when none of the roots was it; CutSpanError where a restore is why */
   end(): void {
-    if (this.#checkpoint !== undefined && !this.#found)
-      throw new LedgerError(`no root that was given has the tree of ${this.#checkpoint.tree_size} hashes of the checkpoint`);
+    if (this.#checkpoint === undefined || this.#found) return;
+    const { tree_size: size, origin } = this.#checkpoint;
+    const begun = restoreOfOrigin(origin) ?? 0;
+    const cut = this.#cuts.find(({ sequence }) => sequence > begun);
+    if (cut !== undefined)
+      throw new CutSpanError(`the checkpoint of ${size} hashes is of a root in a span that a restore has cut: ${cutText(cut)}`);
+    throw new LedgerError(`no root that was given has the tree of ${size} hashes of the checkpoint`);
   }
 }
 

@@ -31,11 +31,13 @@ export interface EntryFiles {
 /**
  * The newest of the entries that were given, each of which must be one of a root that was given.
  * @param keys of the ledger that are believed
+ * @param isCut whether a root that was not given stands in a span that a restore has cut (decision 13.23)
  * @returns undefined where none was given @throws Unusable; LedgerError for what does not fit
  */
 export async function newestEntryIn(
   { logEntries, rekorKey, roots }: EntryFiles,
   keys: readonly ListedKey[],
+  isCut: (sequence: number) => boolean,
   io: CliIo,
 ): Promise<SeenStamp | undefined> {
   if (logEntries.length === 0) return undefined;
@@ -53,7 +55,7 @@ export async function newestEntryIn(
     entries.delete(root.sequence);
     newest = checkedEntry(entry, root, keys, logKeys);
   }
-  const [lost] = entries.keys();
+  const [lost] = [...entries.keys()].filter((sequence) => !isCut(sequence));
   if (lost !== undefined) throw new LedgerError(`root ${lost} is not among the roots that were given, and has an entry`);
   return newest;
 }

@@ -5,6 +5,7 @@ import { checkInclusion, type InclusionProof } from '../../ledger/inclusion-proo
 import { ALWAYS } from '../../ledger/key-window.ts';
 import { type ListedKey, readKeyList, readKeys, readProofAnswer, readTimestampsPage } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
+import { type CutSpan, CutSpanError, cutOver, cutText } from '../../ledger/ledger-restore.ts';
 import { checkSignature, type LedgerKeys, type MerkleRoot, rootDigest } from '../../ledger/merkle-root.ts';
 import { certificatesOf, checkTimeStamp, type StampCheck } from '../../ledger/time-stamp-signer.ts';
 import type { TimeStampToken } from '../../ledger/time-stamp-token.ts';
@@ -42,8 +43,22 @@ export interface CheckedEvidence {
   readonly checkpoint: SeenCheckpoint | undefined;
   /** What does not fit, one line each. */
   readonly problems: readonly string[];
+  /** What was signed, and stands in a span that a restore has cut (decision 13.23), one line each. */
+  readonly cut: readonly string[];
   /** What somebody should know who reads that everything fits. */
   readonly notes: readonly string[];
+}
+
+/** What was found to be wrong, apart from what a declared restore has cut. */
+class Problems {
+  readonly lines: string[] = [];
+  readonly cut: string[] = [];
+
+  /** @param error of which what is wrong is said @param what comes before it @throws what is no LedgerError */
+  take(error: unknown, what = ''): void {
+    if (!(error instanceof LedgerError)) throw error;
+    (error instanceof CutSpanError ? this.cut : this.lines).push(`${what}${error.message}`);
+  }
 }
 
 /**
@@ -53,10 +68,10 @@ export interface CheckedEvidence {
  * @throws Unusable for a file that cannot be read
  */
 export async function checkEvidence(files: EvidenceFiles, now: number, io: CliIo): Promise<CheckedEvidence> {
-  const problems: string[] = [];
+  const problems = new Problems();
   const record = files.record === undefined ? undefined : recordIn(files.record);
   if (record !== undefined && record.stored !== record.computed)
-    problems.push(`record: its hash is ${record.computed}, and record_hash in it is ${record.stored}`);
+    problems.lines.push(`record: its hash is ${record.computed}, and record_hash in it is ${record.stored}`);
   const listed = await listedIn(files.keys, io, problems);
   let keys: LedgerKeys = { find: () => undefined, windowOf: () => ALWAYS };
   noteProblem(problems, () => {
@@ -67,8 +82,9 @@ export async function checkEvidence(files: EvidenceFiles, now: number, io: CliIo
   const growth = files.consistency === undefined ? undefined : await consistencyIn(files.consistency, io, problems);
   const checkpoint = await noted(problems, () => checkpointIn(files, listed, now, io));
   const chain = files.roots.length === 0 ? undefined : await chainIn(files.roots, { keys, proof, growth, checkpoint }, io, problems);
-  const anchored = chain === undefined ? undefined : await anchoredIn(files, listed, io, problems);
-  const isFine = problems.length === 0;
+  const anchored = chain === undefined ? undefined : await anchoredIn(files, { listed, chain }, io, problems);
+  if (chain?.wantedIsCut !== undefined) problems.cut.push(chain.wantedIsCut);
+  const isFine = problems.lines.length === 0;
   const alone = isFine && chain === undefined && checkpoint !== undefined ? notesOnCheckpoint(checkpoint) : [];
   return {
     record,
@@ -78,7 +94,8 @@ export async function checkEvidence(files: EvidenceFiles, now: number, io: CliIo
     stamp: anchored?.stamp,
     entered: anchored?.entered,
     checkpoint: isFine ? checkpoint : undefined,
-    problems,
+    problems: problems.lines,
+    cut: problems.cut,
     notes: [...(holds ? notesOn(record, proof) : []), ...alone, ...(anchored?.notes ?? [])],
   };
 }
@@ -101,13 +118,13 @@ function recordIn({ bytes, name }: NonNullable<EvidenceFiles['record']>): Checke
 }
 
 /** Nobody's, where there are none that can be read: then nothing holds. */
-async function listedIn(file: string | undefined, io: CliIo, problems: string[]): Promise<readonly ListedKey[]> {
+async function listedIn(file: string | undefined, io: CliIo, problems: Problems): Promise<readonly ListedKey[]> {
   if (file === undefined) return [];
   const value = await readJsonFile(file, io);
   return (await noted(problems, async () => readKeyList(value))) ?? [];
 }
 
-async function proofIn(file: string, io: CliIo, problems: string[]): Promise<InclusionProof | undefined> {
+async function proofIn(file: string, io: CliIo, problems: Problems): Promise<InclusionProof | undefined> {
   const value = await readJsonFile(file, io);
   let proof: InclusionProof | undefined;
   noteProblem(problems, () => {
@@ -123,7 +140,7 @@ function checkProof(proof: InclusionProof, record: CheckedRecord | undefined, ke
   checkSignature(proof.root, keys);
 }
 
-async function consistencyIn(file: string, io: CliIo, problems: string[]): Promise<ConsistencyProof | undefined> {
+async function consistencyIn(file: string, io: CliIo, problems: Problems): Promise<ConsistencyProof | undefined> {
   const value = await readJsonFile(file, io);
   let growth: ConsistencyProof | undefined;
   noteProblem(problems, () => {
@@ -143,7 +160,7 @@ async function chainIn(
   files: readonly string[],
   { keys, proof, growth, checkpoint }: BesideChain,
   io: CliIo,
-  problems: string[],
+  problems: Problems,
 ): Promise<WalkedChain | undefined> {
   const leap = growth === undefined ? undefined : { from: growth.first.sequence, to: growth.second.sequence };
   const walk = new ChainWalk(keys, proof?.root, leap);
@@ -156,12 +173,17 @@ async function chainIn(
       if (root.sequence === leap?.from || root.sequence === leap?.to) trees.set(root.sequence, treeHeadOf(root));
     }
     const chain = walk.end();
-    ofCheckpoint.end();
-    if (growth !== undefined) checkConsistency(growth, treeIn(trees, growth.first), treeIn(trees, growth.second));
+    try {
+      ofCheckpoint.end();
+      if (growth !== undefined) checkConsistency(growth, treeIn(trees, growth.first, chain), treeIn(trees, growth.second, chain));
+    } catch (error) {
+      // The chain is what it is; what was cut is told beside it.
+      if (!(error instanceof CutSpanError)) throw error;
+      problems.take(error);
+    }
     return chain;
   } catch (error) {
-    if (!(error instanceof LedgerError)) throw error;
-    problems.push(`chain: ${error.message}`);
+    problems.take(error, 'chain: ');
     return undefined;
   }
 }
@@ -169,17 +191,30 @@ async function chainIn(
 /** What somebody outside says of roots of the chain. */
 async function anchoredIn(
   files: EvidenceFiles,
-  listed: readonly ListedKey[],
+  { listed, chain }: { readonly listed: readonly ListedKey[]; readonly chain: WalkedChain },
   io: CliIo,
-  problems: string[],
+  problems: Problems,
 ): Promise<Pick<CheckedEvidence, 'stamp' | 'entered' | 'notes'>> {
-  const stamp = await stampIn(files, io, problems);
-  const entered = await noted(problems, () => newestEntryIn(files, listed, io));
+  const stamp = await stampIn(files, chain, io, problems);
+  const isCut = (sequence: number): boolean => noteCut(sequence, chain, 'log entries: ', problems);
+  const entered = await noted(problems, () => newestEntryIn(files, listed, isCut, io));
   return { stamp, entered, notes: entered !== undefined && files.rekorKey === undefined ? [NO_LOG_KEY] : [] };
 }
 
+/** Whether a root that was not given is one of a span that a restore has cut, which is noted then. */
+function noteCut(sequence: number, { cuts }: WalkedChain, what: string, problems: Problems): boolean {
+  const cut = cutOver(cuts, sequence);
+  if (cut !== undefined) problems.take(cutRoot(sequence, cut), what);
+  return cut !== undefined;
+}
+
 /** The newest of the time stamps that were given, each of which must be one of a root that was given. */
-async function stampIn({ timestamps, tsaCa, roots }: EvidenceFiles, io: CliIo, problems: string[]): Promise<SeenStamp | undefined> {
+async function stampIn(
+  { timestamps, tsaCa, roots }: EvidenceFiles,
+  chain: WalkedChain,
+  io: CliIo,
+  problems: Problems,
+): Promise<SeenStamp | undefined> {
   if (timestamps.length === 0) return undefined;
   const trusted = tsaCa === undefined ? undefined : trustedIn(await readEvidence(tsaCa, io), tsaCa);
   let newest: SeenStamp | undefined;
@@ -194,12 +229,11 @@ async function stampIn({ timestamps, tsaCa, roots }: EvidenceFiles, io: CliIo, p
       const { time } = checkedStamp(root, token, trusted);
       newest = { sequence: root.sequence, time };
     }
-    const [lost] = stamps.keys();
+    const [lost] = [...stamps.keys()].filter((sequence) => !noteCut(sequence, chain, 'timestamps: ', problems));
     if (lost !== undefined) throw new LedgerError(`root ${lost} is not among the roots that were given, and has a time stamp`);
     return newest;
   } catch (error) {
-    if (!(error instanceof LedgerError)) throw error;
-    problems.push(`timestamps: ${error.message}`);
+    problems.take(error, 'timestamps: ');
     return undefined;
   }
 }
@@ -222,10 +256,17 @@ function trustedIn(bytes: Uint8Array, name: string): StampCheck['trusted'] {
   }
 }
 
+/** What is to be said of a root that was signed, and that the ledger does not have any more. */
+function cutRoot(sequence: number, cut: CutSpan): CutSpanError {
+  return new CutSpanError(`root ${sequence} is of a span that a restore has cut: ${cutText(cut)}`);
+}
+
 /** The tree that a root of the chain signs. @throws LedgerError */
-function treeIn(trees: ReadonlyMap<number, TreeHead | undefined>, { sequence }: TreeHead): TreeHead {
+function treeIn(trees: ReadonlyMap<number, TreeHead | undefined>, { sequence }: TreeHead, { cuts }: WalkedChain): TreeHead {
   const tree = trees.get(sequence);
   if (tree !== undefined) return tree;
+  const cut = cutOver(cuts, sequence);
+  if (cut !== undefined) throw cutRoot(sequence, cut);
   throw new LedgerError(
     trees.has(sequence)
       ? `consistency: root ${sequence} was signed before roots had a tree`
@@ -234,24 +275,22 @@ function treeIn(trees: ReadonlyMap<number, TreeHead | undefined>, { sequence }: 
 }
 
 /** @returns undefined for what does not fit */
-async function noted<T>(problems: string[], read: () => Promise<T>): Promise<T | undefined> {
+async function noted<T>(problems: Problems, read: () => Promise<T>): Promise<T | undefined> {
   try {
     return await read();
   } catch (error) {
-    if (!(error instanceof LedgerError)) throw error;
-    problems.push(error.message);
+    problems.take(error);
     return undefined;
   }
 }
 
 /** @returns whether it holds */
-function noteProblem(problems: string[], check: () => void): boolean {
+function noteProblem(problems: Problems, check: () => void): boolean {
   try {
     check();
     return true;
   } catch (error) {
-    if (!(error instanceof LedgerError)) throw error;
-    problems.push(error.message);
+    problems.take(error);
     return false;
   }
 }

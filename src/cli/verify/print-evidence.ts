@@ -3,22 +3,24 @@ import { messageOf } from '../../base/lib/gateway-error.ts';
 import type { WalkedChain } from '../../ledger/chain-walk.ts';
 import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
 import type { Cosigner } from '../../ledger/cosignature.ts';
+import { cutText } from '../../ledger/ledger-restore.ts';
 import { type CheckedRecord, checkRecord } from '../../record/verify-record.ts';
-import { type CliIo, EXIT_NO, EXIT_OK, Unusable } from '../command.ts';
+import { type CliIo, EXIT_NO, EXIT_OK, EXIT_RESTORED, Unusable } from '../command.ts';
 import { printJson, printJsonDocument, terminalText } from '../terminal-text.ts';
 import type { SeenCheckpoint } from './check-checkpoint.ts';
 import type { CheckedEvidence } from './check-evidence.ts';
 
 /** Says what was checked and what does not fit. @param isChain roots were given @returns the exit code */
 export function printEvidence(checked: CheckedEvidence, { json, isChain }: { json: boolean; isChain: boolean }, io: CliIo): number {
-  const verified = checked.problems.length === 0;
+  const verified = checked.problems.length === 0 && checked.cut.length === 0;
   if (json) printJsonDocument(documentOf(checked, verified), io);
   else io.stdout(linesOf(checked, verified, isChain));
-  return verified ? EXIT_OK : EXIT_NO;
+  if (checked.problems.length > 0) return EXIT_NO;
+  return verified ? EXIT_OK : EXIT_RESTORED;
 }
 
 function documentOf(
-  { record, proof, chain, growth, stamp, entered, checkpoint, problems, notes }: CheckedEvidence,
+  { record, proof, chain, growth, stamp, entered, checkpoint, problems, cut, notes }: CheckedEvidence,
   verified: boolean,
 ): object {
   return {
@@ -33,18 +35,19 @@ function documentOf(
         root: { org_id: proof.root.org_id, sequence: proof.root.sequence, closed_at: proof.root.closed_at, kid: proof.root.sig.kid },
       },
     }),
-    ...(chain && { chain: { org_id: chain.org_id, first: chain.first, last: chain.sequence, digest: chain.digest } }),
+    ...(chain && { chain: chainShown(chain) }),
     ...(growth && { consistency: { first: growth.first, second: growth.second } }),
     ...(stamp && { stamp }),
     ...(entered && { entered }),
     ...(checkpoint && { checkpoint: shownCheckpoint(checkpoint) }),
     ...(verified ? {} : { problems }),
+    ...(cut.length > 0 && { cut }),
     ...(notes.length > 0 && { notes }),
   };
 }
 
 function linesOf(
-  { record, proof, chain, growth, stamp, entered, checkpoint, problems, notes }: CheckedEvidence,
+  { record, proof, chain, growth, stamp, entered, checkpoint, problems, cut, notes }: CheckedEvidence,
   verified: boolean,
   isChain: boolean,
 ): string {
@@ -59,20 +62,17 @@ function linesOf(
     rows.push(['proof', `leaf ${proof.leaf_index} of ${proof.leaf_count} in batch ${proof.batch_id}`]);
     rows.push(['root', `${root.sequence} of ${root.org_id}, closed ${root.closed_at}, signed with ${root.sig.kid}`]);
   }
-  if (chain !== undefined) {
-    rows.push(['chain', chainText(chain)]);
-    if (chain.first > 1) rows.push(['', `what was before root ${chain.first} is not shown by them`]);
-    rows.push(['last root', chain.digest]);
-  }
+  if (chain !== undefined) rows.push(...chainRows(chain));
   if (growth !== undefined) rows.push(['tree', grownText(growth)]);
   if (stamp !== undefined) rows.push(['stamp', `root ${stamp.sequence} was there at ${stamp.time}`]);
   if (entered !== undefined) rows.push(['log', `root ${entered.sequence} was entered at ${entered.time}`]);
   if (checkpoint !== undefined) rows.push(...checkpointRows(checkpoint));
   rows.push(...notes.map((note): [string, string] => ['note', note]));
+  rows.push(...cut.map((one): [string, string] => ['cut', one]));
   rows.push(...problems.map((problem): [string, string] => ['does not fit', problem]));
   const width = Math.max(...rows.map(([name]) => name.length));
   return [
-    `${verified ? 'verified  ' : 'NOT VERIFIED  '}${of}`,
+    `${verified ? 'verified  ' : problems.length > 0 ? 'NOT VERIFIED  ' : 'CUT BY A RESTORE  '}${of}`,
     ...rows.map(([name, text]) => `  ${name.padEnd(width)}  ${terminalText(text)}`),
     '',
   ].join('\n');
@@ -93,8 +93,23 @@ function checkpointRows({ origin, tree_size: size, kid, cosigners }: SeenCheckpo
   ];
 }
 
-function chainText({ first, sequence, org_id: orgId, leap }: WalkedChain): string {
-  const left = leap === undefined ? 'without a gap' : `those between ${leap.from} and ${leap.to} left out`;
+function chainRows(chain: WalkedChain): [string, string][] {
+  const { first, digest, cuts } = chain;
+  return [
+    ['chain', chainText(chain)],
+    ...(first > 1 ? [['', `what was before root ${first} is not shown by them`] satisfies [string, string]] : []),
+    ['last root', digest],
+    ...cuts.map((cut): [string, string] => ['restored', cutText(cut)]),
+  ];
+}
+
+function chainShown({ org_id, first, sequence, digest, cuts }: WalkedChain): object {
+  return { org_id, first, last: sequence, digest, ...(cuts.length > 0 && { restores: cuts }) };
+}
+
+function chainText({ first, sequence, org_id: orgId, leap, cuts }: WalkedChain): string {
+  const whole = cuts.length === 0 ? 'without a gap' : 'without a gap but for what a restore has cut';
+  const left = leap === undefined ? whole : `those between ${leap.from} and ${leap.to} left out`;
   return `roots ${first} to ${sequence} of ${orgId}, ${left}`;
 }
 

@@ -24,6 +24,7 @@ const OPTIONS = {
   watch: { type: 'string' },
   state: { type: 'string' },
   interval: { type: 'string' },
+  'accept-restore': { type: 'string' },
   cosign: { type: 'string' },
   'witness-key': { type: 'string' },
   name: { type: 'string' },
@@ -46,7 +47,7 @@ const DOINGS = {
     ...(['proof', 'roots', 'consistency', 'timestamps', 'tsa-ca', 'log-entries', 'rekor-key'] as const),
     ...(['checkpoint', 'witness-keys', 'witnesses', 'keys'] as const),
   ],
-  watch: ['watch', 'state', 'keys', 'rekor-key', 'interval', 'cosign', 'name', 'org'],
+  watch: ['watch', 'state', 'keys', 'rekor-key', 'interval', 'accept-restore', 'cosign', 'name', 'org'],
   'witness-key': ['witness-key', 'name'],
   export: ['export', 'gateway', 'control-plane', 'from', 'to', 'key', 'org'],
 } as const satisfies Readonly<Record<string, readonly OptionName[]>>;
@@ -58,9 +59,9 @@ type Doing = keyof typeof DOINGS;
 export const verify: Command = {
   name: 'verify',
   usage:
-    '<record.json | records.ndjson | -> [--proof FILE] [--roots FILE]… [--consistency FILE] [--timestamps FILE]… [--tsa-ca FILE] [--log-entries FILE]… [--rekor-key FILE] [--checkpoint FILE] [--witness-keys FILE] [--witnesses N] [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--rekor-key FILE] [--interval 1m] [--cosign KEYFILE] [--name NAME] [--org ID] | --witness-key FILE [--name NAME] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
+    '<record.json | records.ndjson | -> [--proof FILE] [--roots FILE]… [--consistency FILE] [--timestamps FILE]… [--tsa-ca FILE] [--log-entries FILE]… [--rekor-key FILE] [--checkpoint FILE] [--witness-keys FILE] [--witnesses N] [--keys FILE] [--json] | --watch URL --state FILE [--keys FILE] [--rekor-key FILE] [--interval 1m] [--accept-restore N] [--cosign KEYFILE] [--name NAME] [--org ID] | --witness-key FILE [--name NAME] | --export DIR [--gateway URL] [--control-plane URL] [--from TIME] [--to TIME] [--org ID] [--key mgk_…]',
   summary:
-    'Recomputes the hash of a record and checks its proof and the chain of signed roots, offline; exit code 0 verified, 1 not, 2 unusable. --watch: whether the history of a ledger goes on, --cosign as a witness; --export: what a third party needs.',
+    'Recomputes the hash of a record and checks its proof and the chain of signed roots, offline; exit code 0 verified, 1 not, 2 unusable, 3 cut by a declared restore. --watch: whether the history of a ledger goes on, --cosign as a witness; --export: what a third party needs.',
   help: `
   record.json      as GET /v1/records/{id} gives it; -: standard input; it may be left out where a chain alone is checked
   records.ndjson   several, one a line: gw logs --json --whole | gw verify -
@@ -78,6 +79,7 @@ export const verify: Command = {
   --watch          a control plane; NODE_EXTRA_CA_CERTS names its CA where it is asked by https
   --state          where the last root and the keys that are believed are kept
   --interval       looks again and again, until Ctrl-C or until something does not fit; default: once
+  --accept-restore the root of a declared restore, as --watch has told it: goes on behind it
   --cosign         cosigns each published checkpoint that goes on from the last one, as the witness of this private key
   --witness-key    makes the private key of a witness in a new file, and prints its verifier key
   --name           what the witness is called; default: a name that follows from its key
@@ -107,10 +109,11 @@ const RUNS: Readonly<Record<Doing, (values: Values, record: string | undefined, 
     checkFiles(beside, record);
     return record === undefined ? judged(undefined, beside, io) : recordsJudged(record, beside, io);
   },
-  watch({ watch: url = '', state, keys, 'rekor-key': rekorKey, interval, cosign, name, org, json = false }, _record, io) {
+  watch({ watch: url = '', state, keys, 'rekor-key': rekorKey, interval, cosign, name, org, json = false, ...more }, _record, io) {
     if (state === undefined) throw new UsageError('--watch needs --state, a file to remember the last root in');
     if (name !== undefined && cosign === undefined) throw new UsageError('--name is that of a witness: it needs --cosign');
-    return watchHistory({ url, state, keys, rekorKey, interval, cosign, name, org, json }, io, systemClock);
+    const acceptRestore = more['accept-restore'];
+    return watchHistory({ url, state, keys, rekorKey, interval, acceptRestore, cosign, name, org, json }, io, systemClock);
   },
   async 'witness-key'({ 'witness-key': file = '', name, json = false }, _record, io) {
     const { key } = await makeWitness(file, name);

@@ -6,6 +6,7 @@ import { codeOf, messageOf } from '../../base/lib/gateway-error.ts';
 import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
 import type { ListedKey, ListedTimestamp } from '../../ledger/ledger-answers.ts';
 import { LedgerError } from '../../ledger/ledger-error.ts';
+import { type CutSpan, cutBy } from '../../ledger/ledger-restore.ts';
 import type { LogKey } from '../../ledger/log-entry.ts';
 import { type MerkleRoot, rootDigest } from '../../ledger/merkle-root.ts';
 import type { ListedLogEntry } from '../../ledger/root-entry.ts';
@@ -23,6 +24,7 @@ import {
   watchFrom,
   watchOn,
 } from '../../ledger/watched-chain.ts';
+import { cutOfRemembered, passRestores, rewoundBefore } from '../../ledger/watched-restore.ts';
 import { Unusable } from '../command.ts';
 import { checkedEntry } from './check-entries.ts';
 
@@ -48,6 +50,8 @@ export interface WatchOptions {
   readonly pinned: readonly ListedKey[] | undefined;
   /** Keys of logs that are believed; undefined: nobody has said any. */
   readonly logKeys?: readonly LogKey[] | undefined;
+  /** Restores that the root of a sequence, or one before it, says are accepted (decision 13.23); undefined: none is. */
+  readonly acceptedRestore?: number | undefined;
   /** Keeps what was seen, page by page. */
   readonly save: (state: WatchedChain) => Promise<void>;
 }
@@ -57,23 +61,29 @@ export interface Looked {
   readonly state: WatchedChain;
   /** Names of keys that are listed and not believed. */
   readonly strangers: readonly string[];
+  /** Restores that were passed: all, where nothing was remembered, else those that are accepted. */
+  readonly cuts: readonly CutSpan[];
 }
 
 /**
  * Looks once whether the history of a ledger goes on from where it was (decision 13.4). What does not fit is not saved,
- * so that it is found again.
- * @throws LedgerError for what does not fit; and what the ledger throws when it cannot be asked
+ * so that it is found again. A declared restore is gone past when it is accepted, or when nothing was remembered.
+ * @throws LedgerError for what does not fit; RestoreFound for a restore that nobody has accepted; and what the ledger
+ * throws when it cannot be asked
  */
-export async function lookAtLedger({ ledger, orgId, seen, pinned, logKeys, save }: WatchOptions): Promise<Looked> {
+export async function lookAtLedger({ ledger, orgId, seen, pinned, logKeys, acceptedRestore = 0, save }: WatchOptions): Promise<Looked> {
   const listed = await ledger.keys();
   const known = { ...(seen ?? watchFrom(orgId, listed)), ...(pinned === undefined ? {} : { keys: pinned }) };
   // Somebody who brings the keys himself, and says that one has ended, believes nothing that it says of others.
   const retired = new Set(pinned?.flatMap(({ kid, not_after: end }) => (end === undefined ? [] : [kid])));
   const from = { ...known, keys: believedWith(known.keys, listed, retired) };
   let strangers = strangersAmong(from, listed);
-  let state = from;
-  let answered = await rootsBehind(ledger, from, askedAfter(from));
-  let fresh = checkRemembered(from, answered);
+  const { cut, ...begun } = await beginAt(ledger, from);
+  let { answered, state } = begun;
+  const compared = { seen: from.sequence, compared: state.sequence };
+  const accepted = from.sequence === 0 ? Number.POSITIVE_INFINITY : Math.max(acceptedRestore, from.restored ?? 0);
+  const cuts: CutSpan[] = [];
+  let fresh = checkRemembered(state, answered);
   // Until nothing is answered: how many roots an answer has is the control plane's.
   while (answered.length > 0) {
     if (fresh.some(({ sig }) => !state.keys.some(({ kid }) => kid === sig.kid))) {
@@ -82,17 +92,34 @@ export async function lookAtLedger({ ledger, orgId, seen, pinned, logKeys, save 
       state = { ...state, keys: believedWith(state.keys, now, retired) };
       strangers = strangersAmong(state, now);
     }
-    const next = watchOn(state, fresh);
-    await checkTrees(ledger, state, next);
+    const on = watchOn(state, fresh);
+    await checkTrees(ledger, state, on);
+    const next = passRestores(on, fresh, accepted, compared);
     const stamp = await newestStamp(ledger, state, next, fresh);
     const entered = await newestEntry({ ledger, logKeys, retired }, next, answered);
     state = { ...next, stamp, ...(entered && { entered }) };
-    await save(state);
+    cuts.push(...fresh.map(cutBy).filter((one) => one !== undefined));
+    // Before the restore is passed what is remembered is what it went back from.
+    if (state.sequence >= (cut?.sequence ?? 0)) await save(state);
     answered = await rootsBehind(ledger, state, state.sequence);
     fresh = answered;
   }
-  if (state.sequence === 0) await save(state);
-  return { from, state, strangers };
+  if (cut !== undefined && state.sequence < cut.sequence)
+    throw new LedgerError(`the ledger ends before root ${cut.sequence}, which it has just shown`);
+  if (from.sequence === 0 && state.sequence === 0) await save(state);
+  return { from, state, strangers, cuts };
+}
+
+/** From which root a look goes on: the remembered one, or where that was cut, an earlier one that was kept. */
+async function beginAt(
+  ledger: WatchedLedger,
+  from: WatchedChain,
+): Promise<{ readonly answered: readonly MerkleRoot[]; readonly state: WatchedChain; readonly cut: CutSpan | undefined }> {
+  const answered = await rootsBehind(ledger, from, askedAfter(from));
+  const cut = cutOfRemembered(from, answered);
+  if (cut === undefined) return { answered, state: from, cut };
+  const state = rewoundBefore(from, cut);
+  return { answered: await rootsBehind(ledger, state, askedAfter(state)), state, cut };
 }
 
 /** @throws LedgerError when the new tree is not shown to go on from the one that is remembered */

@@ -23,6 +23,10 @@ const ROOT = z.object({
   tree_size: z.int().optional().meta({ description: 'Hashes under all roots up to this one; absent in roots of before' }),
   tree_hash: z.string().optional().meta({ description: 'Root of the tree of all of them' }),
   closed_at: z.string(),
+  restored: z
+    .object({ epoch: z.int(), from_sequence: z.int(), at: z.string(), reason: z.string().optional() })
+    .optional()
+    .meta({ description: 'The first root after a restore from a backup: roots behind `from_sequence` are cut' }),
   sig: SIGNATURE,
 });
 const PROOF = z.object({

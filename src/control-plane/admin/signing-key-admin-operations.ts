@@ -3,6 +3,7 @@ import { parseTime } from '../../base/lib/clock.ts';
 import { members } from '../../operations/members.ts';
 import { ADDS, READS, REMOVES } from '../../operations/operation.ts';
 import { time } from '../../operations/shapes.ts';
+import type { ShownKey } from '../state/control-plane-state.ts';
 import { type AdminOperation, adminOperation, dataOf, org } from './admin-operation.ts';
 
 /** Time enough for every node to have heard of the next key. */
@@ -85,11 +86,10 @@ export const SIGNING_KEY_ADMIN_OPERATIONS: readonly AdminOperation[] = [
         }),
       ),
     },
-    handle: ({ query: { org: orgId } }, { state }) => {
-      const data = state.keys().map((key) => {
-        return key.use === 'ledger' && orgId !== undefined ? { ...key, vkey: state.ledger.verifierKey(orgId, key) } : key;
-      });
-      return { json: { data } };
+    handle: async ({ query: { org: orgId } }, { state }) => {
+      const withVkey = async (key: ShownKey) =>
+        key.use === 'ledger' && orgId !== undefined ? { ...key, vkey: await state.ledger.verifierKey(orgId, key) } : key;
+      return { json: { data: await Promise.all(state.keys().map(withVkey)) } };
     },
   }),
   adminOperation({

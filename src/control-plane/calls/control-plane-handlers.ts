@@ -2,12 +2,15 @@ import { isJsonObject } from '../../base/json/json-object.ts';
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import type { ApiKey } from '../../base/model/keys.ts';
+import { readKeys } from '../../ledger/ledger-answers.ts';
+import { LedgerError } from '../../ledger/ledger-error.ts';
+import { checkSignature, type MerkleRoot, readRoot } from '../../ledger/merkle-root.ts';
 import type { ApiKeyEntry, ApiKeyResponse, BundleResponse, ControlPlaneCalls, EnrolmentCalls } from '../proto/messages.ts';
 import type { Peer } from '../proto/peer.ts';
 import type { Handlers } from '../proto/protocol-server.ts';
 import type { CallGuard } from '../proto/server-call.ts';
 import type { ControlPlaneCounts } from '../state/control-plane-counts.ts';
-import type { OrgBundle } from '../state/control-plane-state.ts';
+import type { OrgBundle, ShownKey } from '../state/control-plane-state.ts';
 import type { NodeId } from '../state/enrolled-nodes.ts';
 import type { StoredControlPlane } from '../state/stored-control-plane.ts';
 import { checkedHash, checkedNumber, checkedVersions, invalid, shortText } from './checked-input.ts';
@@ -110,6 +113,7 @@ export class ControlPlaneHandlers {
       FetchKeys: this.#call('FetchKeys', (node) => Promise.resolve(pages.keys(node))),
       LookUpApiKey: this.#call('LookUpApiKey', (node, { key_hash: hash }) => this.#apiKey(node, hash)),
       SubmitHashes: this.#call('SubmitHashes', (node, { hashes }) => this.#submit(node, hashes)),
+      CompareLedger: this.#call('CompareLedger', (node, { newest_root: text }) => this.#compare(node, text)),
       FetchProof: this.#call('FetchProof', (node, { hash }) => this.#proof(node, hash)),
       Write: this.#call('Write', (node, request) => this.#writes.write(node, request)),
       ReportTelemetry: this.#call('ReportTelemetry', (node, { report }) => this.#telemetry(node, report)),
@@ -165,6 +169,15 @@ export class ControlPlaneHandlers {
     return { org: this.#states.stateFor(node), acknowledged: hashes.length, at: timestamp(this.#options.clock.now()) };
   }
 
+  async #compare(node: NodeId, text: string) {
+    const { state } = this.#options;
+    const { ledgers } = state.registers;
+    const shown = text === '' ? undefined : shownRoot(text, node.orgId, state.keys());
+    if (shown !== undefined) await ledgers.shown(node.orgId, shown);
+    const { newest, restore } = await ledgers.ends(node.orgId);
+    return { org: this.#states.stateFor(node), newest_root: textOf(newest), restore_root: textOf(restore), behind: ledgers.isBehind };
+  }
+
   async #proof(node: NodeId, hash: Uint8Array) {
     const found = await this.#options.state.registers.ledgers.inclusion(node.orgId, checkedHash('hash', hash));
     const proof = found.status === 'verified' ? JSON.stringify(found.proof) : '';
@@ -200,6 +213,12 @@ export class ControlPlaneHandlers {
       get ledgersAside() {
         return ledgers.asideCount;
       },
+      get ledgersBehind() {
+        return ledgers.behindCount;
+      },
+      get restoredAt() {
+        return ledgers.restoredAt;
+      },
       get timestamps() {
         return timestamps.counts;
       },
@@ -226,6 +245,22 @@ export class ControlPlaneHandlers {
       },
     };
   }
+}
+
+/** Undefined: nothing that this control plane has signed for the org, or that it could tell. */
+function shownRoot(text: string, orgId: string, keys: readonly ShownKey[]): MerkleRoot | undefined {
+  try {
+    const root = readRoot(parsed(text));
+    checkSignature(root, readKeys(keys, 'ledger'));
+    return root.org_id === orgId ? root : undefined;
+  } catch (error) {
+    if (error instanceof LedgerError) return undefined;
+    throw error;
+  }
+}
+
+function textOf(root: MerkleRoot | undefined): string {
+  return root === undefined ? '' : JSON.stringify(root);
 }
 
 function parsed(text: string): unknown {

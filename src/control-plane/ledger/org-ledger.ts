@@ -5,11 +5,13 @@ import { GatewayError } from '../../base/lib/gateway-error.ts';
 import type { Logger } from '../../base/lib/log.ts';
 import { type ConsistencyProof, checkConsistency, type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
 import { type InclusionProof, proveInclusion, recordLeaf } from '../../ledger/inclusion-proof.ts';
+import { type CutSpan, cutBy, restoreLeaf } from '../../ledger/ledger-restore.ts';
 import { type MerkleRoot, NO_ROOT, ROOT_SCHEMA, rootDigest, signRoot } from '../../ledger/merkle-root.ts';
 import { treeRoot } from '../../ledger/merkle-tree.ts';
 import type { Leaves } from '../../storage/contract/leaves.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
 import { OrgTree } from './org-tree.ts';
+import { dueRestore, type RestoreDeclaration } from './restore-declaration.ts';
 
 /** A batch is closed when it has so many hashes, or so long after its first one (decision 13.2). */
 const BATCH_HASHES = 256;
@@ -32,6 +34,8 @@ interface Head {
   readonly latest?: string;
   /** Of the frontier of the tree over them; undefined: the root is of a version that had none. */
   readonly peaks?: readonly string[];
+  /** Restores that it has taken up, in order (decision 13.23); undefined: none. */
+  readonly cuts?: readonly CutSpan[];
 }
 
 interface StoredRoot {
@@ -60,6 +64,10 @@ export interface OrgLedgerOptions {
   readonly signers: RootSigners;
   readonly clock: Clock;
   readonly log: Logger;
+  /** That its data were restored; what was taken up already changes nothing. Undefined: nobody has said so. */
+  readonly restore?: RestoreDeclaration | undefined;
+  /** Nothing is signed while it says so (decision 13.23). */
+  readonly isHeld?: () => boolean;
   /** Told of each root when it is stored. */
   readonly signed?: (root: MerkleRoot) => void;
 }
@@ -83,6 +91,24 @@ export async function rootsOf(store: Pick<Store, 'entities'>, orgId: string, aft
 export async function newestRootOf(store: Pick<Store, 'get'>, orgId: string): Promise<MerkleRoot | undefined> {
   const { sequence } = headOf(await store.get(HEADS, orgId));
   return ((await store.get(ROOTS, rootKey(orgId, sequence))) as StoredRoot | undefined)?.root;
+}
+
+/** Restores that the ledger of an org has taken up, in order. */
+export async function cutsOf(store: Pick<Store, 'get'>, orgId: string): Promise<readonly CutSpan[]> {
+  return headOf(await store.get(HEADS, orgId)).cuts ?? [];
+}
+
+/** The last root of a ledger, and the restores that it has taken up. */
+export interface LedgerEnd {
+  readonly orgId: string;
+  readonly sequence: number;
+  readonly cuts: readonly CutSpan[];
+}
+
+/** Of every org that has a root. */
+export async function ledgerEnds(store: Pick<Store, 'list'>): Promise<readonly LedgerEnd[]> {
+  const heads = (await store.list(HEADS)).map(({ key, value }) => ({ orgId: key, ...headOf(value) }));
+  return heads.map(({ orgId, sequence, cuts = [] }) => ({ orgId, sequence, cuts }));
 }
 
 /**
@@ -131,6 +157,7 @@ export class OrgLedger {
 
   static async open(options: OrgLedgerOptions): Promise<OrgLedger> {
     const ledger = new OrgLedger(options, headOf(await options.store.get(HEADS, options.orgId)));
+    await ledger.#takeUpRestore();
     // What a process before this one had taken and not closed any more.
     ledger.#look();
     return ledger;
@@ -203,11 +230,30 @@ export class OrgLedger {
     return rootsOf(this.#options.store, this.#options.orgId, after, limit);
   }
 
+  /** Closes a batch now rather than within a second. Never rejects. */
+  async closeSoon(): Promise<void> {
+    if (this.pending > 0) await this.#job.now();
+  }
+
   /** Closes no further batch; hashes without a root get theirs at the next start. */
   async close(): Promise<void> {
     this.#ended = true;
     await this.#job.stop();
     await this.#options.leaves.close();
+  }
+
+  /**
+   * A ledger that had roots shows the restore before a record comes: the declaration is a leaf of its own. One that had
+   * none waits for its first hash.
+   */
+  async #takeUpRestore(): Promise<void> {
+    const due = this.#dueRestore();
+    const { orgId, leaves } = this.#options;
+    if (due !== undefined && this.#head.sequence > 0) await leaves.append([restoreLeaf(orgId, this.#head.digest, due.restored)]);
+  }
+
+  #dueRestore(): ReturnType<typeof dueRestore> {
+    return dueRestore(this.#options.restore, this.#head.sequence, this.#head.cuts);
   }
 
   /** Closes a batch now when it is full, else a second after its first hash. */
@@ -217,6 +263,7 @@ export class OrgLedger {
   }
 
   async #closeBatches(): Promise<void> {
+    if (this.#options.isHeld?.() === true) return;
     try {
       do await this.#closeBatch();
       while (this.pending >= BATCH_HASHES && !this.#ended);
@@ -237,7 +284,8 @@ export class OrgLedger {
     const version = await this.#storedHead();
     const hashes = await leaves.read(this.#head.leaves, BATCH_HASHES);
     if (hashes.length === 0) return;
-    const sequence = this.#head.sequence + 1;
+    const due = this.#dueRestore();
+    const sequence = due?.sequence ?? this.#head.sequence + 1;
     const frontier = await this.#tree.frontier(this.#head.leaves, this.#head.peaks);
     const nodes = this.#tree.grow(frontier, hashes);
     const before = await latestOf(store, orgId, this.#head);
@@ -254,16 +302,20 @@ export class OrgLedger {
         tree_size: frontier.size,
         tree_hash: frontier.root.toString('hex'),
         closed_at: timestamp(at),
+        ...(due && { restored: due.restored }),
       },
       signer.kid,
       signer.key,
     );
+    const cut = cutBy(root);
+    const cuts = cut === undefined ? this.#head.cuts : [...(this.#head.cuts ?? []), cut];
     const head: Head = {
       sequence,
       digest: rootDigest(root),
       leaves: frontier.size,
       latest: timestamp(Math.max(before, at)),
       peaks: frontier.peaks,
+      ...(cuts && { cuts }),
     };
     const stored: StoredRoot = { root, first_leaf: this.#head.leaves };
     const effects: Effect[] = [
@@ -296,8 +348,8 @@ export class OrgLedger {
   }
 
   async #treeOf(sequence: number): Promise<TreeHead> {
-    const { store, orgId } = this.#options;
-    const stored = (await store.get(ROOTS, rootKey(orgId, sequence))) as StoredRoot | undefined;
+    const { orgId } = this.#options;
+    const stored = await this.#storedRoot(sequence);
     if (stored === undefined) throw new GatewayError('not_found', `There is no root ${sequence} of the org ${orgId}.`);
     const head = treeHeadOf(stored.root);
     if (head === undefined)
@@ -308,13 +360,30 @@ export class OrgLedger {
     return head;
   }
 
-  /** Sequences and first leaves ascend together. */
+  async #storedRoot(sequence: number): Promise<StoredRoot | undefined> {
+    const { store, orgId } = this.#options;
+    return (await store.get(ROOTS, rootKey(orgId, sequence))) as StoredRoot | undefined;
+  }
+
+  /** Between two restores sequences have no gap. */
   async #rootOver(place: number): Promise<StoredRoot | undefined> {
-    let low = 1;
-    let high = this.#head.sequence;
+    const { cuts = [], sequence } = this.#head;
+    let last = sequence;
+    for (const cut of cuts.toReversed()) {
+      const first = await this.#storedRoot(cut.sequence);
+      if (first !== undefined && place >= first.first_leaf) return this.#rootBetween(cut.sequence, last, place);
+      last = cut.from_sequence;
+    }
+    return this.#rootBetween(1, last, place);
+  }
+
+  /** Sequences and first leaves ascend together. */
+  async #rootBetween(first: number, last: number, place: number): Promise<StoredRoot | undefined> {
+    let low = first;
+    let high = last;
     while (low <= high) {
       const middle = Math.floor((low + high) / 2);
-      const stored = (await this.#options.store.get(ROOTS, rootKey(this.#options.orgId, middle))) as StoredRoot | undefined;
+      const stored = await this.#storedRoot(middle);
       if (stored === undefined) return undefined;
       if (place < stored.first_leaf) high = middle - 1;
       else if (place >= stored.first_leaf + stored.root.leaf_count) low = middle + 1;

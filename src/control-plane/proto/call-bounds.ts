@@ -40,6 +40,8 @@ export const CALL_BOUNDS: Readonly<Record<keyof ControlPlaneCalls | keyof Enrolm
   FetchKeys: ASKS,
   LookUpApiKey: ASKS,
   FetchProof: ASKS,
+  /** A signed root. */
+  CompareLedger: { bytes: 8 * KIB, members: 8 },
   /** 4,096 hashes of 34 bytes each; one more is answered by its own rule. */
   SubmitHashes: { bytes: 160 * KIB, members: 4_128 },
   /** The overlays of an org, or a thousand credentials. */

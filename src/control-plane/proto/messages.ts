@@ -269,6 +269,21 @@ export interface SubmitHashesResponse {
   readonly at: string;
 }
 
+export interface CompareLedgerRequest {
+  /** `gw.merkle_root.v1`, JSON; empty: none was shown yet. */
+  readonly newest_root: string;
+}
+
+export interface CompareLedgerResponse {
+  readonly org: OrgState | null;
+  /** `gw.merkle_root.v1`, JSON, to be shown again; empty: the org has no root. */
+  readonly newest_root: string;
+  /** The root of the last restore (its `restored`), JSON; empty: there was none. */
+  readonly restore_root: string;
+  /** A root was shown, to this node or another, that the control plane has signed and does not have: it was put back from a backup, and takes no hashes until somebody declares that. */
+  readonly behind: boolean;
+}
+
 export interface ProofRequest {
   readonly hash: Uint8Array;
 }
@@ -328,6 +343,7 @@ export interface ControlPlaneCalls {
   FetchKeys: { readonly request: FetchRequest; readonly response: KeysResponse };
   LookUpApiKey: { readonly request: ApiKeyRequest; readonly response: ApiKeyResponse };
   SubmitHashes: { readonly request: SubmitHashesRequest; readonly response: SubmitHashesResponse };
+  CompareLedger: { readonly request: CompareLedgerRequest; readonly response: CompareLedgerResponse };
   FetchProof: { readonly request: ProofRequest; readonly response: ProofResponse };
   Write: { readonly request: WriteRequest; readonly response: WriteResponse };
   ReportTelemetry: { readonly request: TelemetryRequest; readonly response: TelemetryResponse };

@@ -15,6 +15,10 @@ export interface ControlPlaneCounts {
   readonly pendingHashes: number;
   /** Orgs whose ledger could not be opened. */
   readonly ledgersAside: number;
+  /** Orgs whose gateways know a newer root than the control plane has. */
+  readonly ledgersBehind: number;
+  /** When the last restore was declared, milliseconds since the epoch; undefined: none was. */
+  readonly restoredAt: number | undefined;
   /** Time stamps of roots. */
   readonly timestamps: AnchorCounts;
   /** Entries of roots in the transparency log. */

@@ -257,7 +257,7 @@ export interface ControlPlaneState {
      */
     cosign(orgId: string, sequence: number, line: string): Promise<ShownCheckpoint>;
     /** How a key of the ledger is handed to those who verify the checkpoints of an org. */
-    verifierKey(orgId: string, key: ListedKey): string;
+    verifierKey(orgId: string, key: ListedKey): Promise<string>;
     /** Hashes of all orgs that are under no root yet. */
     readonly pending: number;
   };

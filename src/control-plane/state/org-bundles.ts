@@ -12,6 +12,7 @@ import { type AcceptWeighed, type Weighed, WHOLE_BUNDLE } from '../../services/p
 import type { Commit, ToldChanges } from '../../services/registers/commit.ts';
 import { WatchedSpace } from '../../services/registers/watched-space.ts';
 import type { Store } from '../../storage/contract/store.ts';
+import type { RestoreDeclaration } from '../ledger/restore-declaration.ts';
 import { keyIn, SPACE } from './control-plane-spaces.ts';
 import type { AcceptedBundle, KeptOverlay, Org, OrgBundle } from './control-plane-state.ts';
 import { loadedTogether, weighTogether } from './loaded-together.ts';
@@ -31,6 +32,8 @@ export interface OrgBundlesOptions {
   readonly signers: Pick<SigningKeys, 'signerAt'>;
   /** Turns names of providers into connector ids; undefined for an unknown one. */
   readonly connectorId: (text: string) => string | undefined;
+  /** That the data were restored; undefined: nobody has said so. */
+  readonly restore?: RestoreDeclaration | undefined;
 }
 
 /** The bundle of each org, loaded as a gateway loads it before it is signed (decision 13.5). */
@@ -74,7 +77,7 @@ export class OrgBundles {
     const weighed = await this.#weigh(org, bundleYaml, overlay?.bundle_yaml);
     const isWanted = accept?.(weighed) ?? true;
     const before = found?.value as OrgBundle | undefined;
-    const bundle = await this.#signed(orgId, policy, bundleYaml, (before?.sequence ?? 0) + 1);
+    const bundle = await this.#signed(orgId, policy, bundleYaml, this.#sequenceAfter(before?.sequence ?? 0));
     const accepted: AcceptedBundle = { ...bundle, warnings: [...emptiedWarnings(policy), ...doubtsOf(policy)] };
     if (!isWanted) return accepted;
     // Nobody but operators reads the trail of a control plane.
@@ -99,6 +102,14 @@ export class OrgBundles {
     const { bundle_id, version, sequence, bundle_yaml } = before;
     const own = version.slice(0, version.length - `+${sequence}`.length);
     await this.#store(orgId, await this.#signed(orgId, { bundle_id, version: own }, bundle_yaml, sequence + 1), found?.version, commit);
+  }
+
+  /**
+   * Of a bundle that somebody puts: behind a restore from a backup it is higher than any that gateways may have taken
+   * (decision 13.23).
+   */
+  #sequenceAfter(before: number): number {
+    return Math.max(before + 1, this.#options.restore?.sequence ?? 0);
   }
 
   async #signed(

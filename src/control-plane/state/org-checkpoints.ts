@@ -1,6 +1,6 @@
 import { type Clock, timestamp } from '../../base/lib/clock.ts';
 import { GatewayError, messageOf } from '../../base/lib/gateway-error.ts';
-import { checkpointText, logKey, originOf, signCheckpoint } from '../../ledger/checkpoint.ts';
+import { checkpointText, logKey, restoredOriginOf, signCheckpoint } from '../../ledger/checkpoint.ts';
 import { type TreeHead, treeHeadOf } from '../../ledger/consistency-proof.ts';
 import { checkCosignature } from '../../ledger/cosignature.ts';
 import type { ListedKey } from '../../ledger/ledger-answers.ts';
@@ -9,7 +9,7 @@ import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import { type NoteKey, readSignatureLine } from '../../ledger/signed-note.ts';
 import { unlessConflict } from '../../services/registers/commit.ts';
 import type { Effect, Expectation, Store } from '../../storage/contract/store.ts';
-import { newestRootOf, rootsOf } from '../ledger/org-ledger.ts';
+import { cutsOf, newestRootOf, rootsOf } from '../ledger/org-ledger.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import { keyIn, prefixOf, SPACE } from './control-plane-spaces.ts';
 import type { ShownCheckpoint } from './control-plane-state.ts';
@@ -105,8 +105,8 @@ export class OrgCheckpoints {
   }
 
   /** How a key of the ledger is handed to those who verify the checkpoints of an org. */
-  verifierKey(orgId: string, key: Pick<ListedKey, 'public_key'>): string {
-    return logKey(this.#originOf(orgId), key).vkey;
+  async verifierKey(orgId: string, key: Pick<ListedKey, 'public_key'>): Promise<string> {
+    return logKey(await this.#originOf(orgId), key).vkey;
   }
 
   /** The one that is published. @throws GatewayError `not_found` where no root has a tree yet */
@@ -125,7 +125,7 @@ export class OrgCheckpoints {
     if (root?.sequence !== sequence) throw new GatewayError('not_found', `There is no root ${sequence} of the org ${orgId}.`);
     return this.#shown({
       ...treeOf(root),
-      origin: this.#originOf(orgId),
+      origin: await this.#originOf(orgId, sequence),
       published_at: root.closed_at,
       cosignatures: [],
     });
@@ -199,11 +199,13 @@ export class OrgCheckpoints {
     const now = clock.now();
     const last = head.sequence === 0 ? undefined : await this.#kept(orgId, head.sequence);
     // A clock that was set back publishes a new one rather than none for long.
-    const isFresh = last !== undefined && now >= head.at && now - head.at < intervalMs;
+    const origin = await this.#originOf(orgId);
+    // Behind a restore witnesses are shown the log that goes on, at once.
+    const isFresh = last?.origin === origin && now >= head.at && now - head.at < intervalMs;
     const root = isFresh ? undefined : await newestRootOf(store, orgId);
     if (last !== undefined && (root === undefined || root.sequence <= last.sequence)) return last;
     if (root === undefined) throw new GatewayError('not_found', `There is no root of the org ${orgId} yet.`);
-    const next: KeptCheckpoint = { ...treeOf(root), origin: this.#originOf(orgId), published_at: timestamp(now), cosignatures: [] };
+    const next: KeptCheckpoint = { ...treeOf(root), origin, published_at: timestamp(now), cosignatures: [] };
     const gone = await this.#givingWay(orgId, head);
     const kept = head.kept + 1 - gone.length;
     const stored = await this.#commit(
@@ -261,9 +263,11 @@ export class OrgCheckpoints {
     return entity === undefined ? undefined : { ...(entity.value as KeptCheckpoint), version: entity.version };
   }
 
-  #originOf(orgId: string): string {
-    const { ledgerName, signers } = this.#options;
-    return originOf(ledgerName ?? signers.firstKid, orgId);
+  /** Of the log that a root belongs to. @param sequence of the root; default: the last one */
+  async #originOf(orgId: string, sequence = Number.POSITIVE_INFINITY): Promise<string> {
+    const { store, ledgerName, signers } = this.#options;
+    const restore = (await cutsOf(store, orgId)).findLast((cut) => cut.sequence <= sequence);
+    return restoredOriginOf(ledgerName ?? signers.firstKid, orgId, restore?.sequence);
   }
 
   async #shown(kept: KeptCheckpoint): Promise<ShownCheckpoint> {

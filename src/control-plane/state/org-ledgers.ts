@@ -7,7 +7,8 @@ import type { ConsistencyProof } from '../../ledger/consistency-proof.ts';
 import type { MerkleRoot } from '../../ledger/merkle-root.ts';
 import type { LeafPlace } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
-import { type Inclusion, OrgLedger, type RootSigners, rootsOf, signedLeaves } from '../ledger/org-ledger.ts';
+import { cutsOf, type Inclusion, newestRootOf, OrgLedger, type RootSigners, rootsOf, signedLeaves } from '../ledger/org-ledger.ts';
+import { dueRestore, type RestoreDeclaration } from '../ledger/restore-declaration.ts';
 
 /**
  * So many ledgers may be open, beside those that are in use or have hashes without a root; the one that was used least
@@ -21,8 +22,17 @@ const IDLE_MS = 600_000;
  * time, from the first to the second.
  */
 const ASIDE_MS = [1_000, 60_000] as const;
+/** By org: the newest root that a gateway has shown. */
+const BEHIND = 'ledger_behind';
 /** How often it is looked which could be closed: while there are too many, and otherwise. */
 const LOOK_AGAIN_MS = { crowded: 1_000, otherwise: 60_000 };
+
+const BEHIND_TEXT =
+  'The ledger is an older copy of what was signed: nothing is taken until the restore is declared (gw control-plane restored).';
+
+interface Shown {
+  readonly sequence: number;
+}
 
 export interface OrgLedgersOptions {
   readonly store: Store;
@@ -30,6 +40,8 @@ export interface OrgLedgersOptions {
   readonly signers: RootSigners;
   readonly clock: Clock;
   readonly log: Logger;
+  /** That the data of the control plane were restored; undefined: nobody has said so. */
+  readonly restore?: RestoreDeclaration | undefined;
   /** Told of each root when it is stored. */
   readonly signed?: (root: MerkleRoot) => void;
 }
@@ -58,6 +70,8 @@ export class OrgLedgers {
   /** Those that could not be opened, and until when they are not tried again, monotonic. */
   readonly #aside = new Map<string, { readonly until: number; readonly pause: number; readonly why: string }>();
   readonly #job: RunningJob;
+  /** Orgs whose gateways have shown a root that is newer than all that is here, and its sequence (decision 13.23). */
+  readonly #behind = new Map<string, number>();
   #closed = false;
 
   private constructor(options: OrgLedgersOptions) {
@@ -72,18 +86,78 @@ export class OrgLedgers {
   static async open(options: OrgLedgersOptions, orgIds: readonly string[]): Promise<OrgLedgers> {
     const ledgers = new OrgLedgers(options);
     const { place, store } = options;
+    for (const orgId of orgIds) await ledgers.#rememberBehind(orgId);
     for (const orgId of orgIds) {
       try {
         const signed = await signedLeaves(store, orgId);
         const isThere = await place.has(orgId);
-        if (isThere ? !(await place.differs(orgId, signed)) : signed === 0) continue;
-        await ledgers.#with(orgId, async () => undefined);
+        const isDue = signed > 0 && (await ledgers.#isRestoreDue(orgId));
+        if (!isDue && (isThere ? !(await place.differs(orgId, signed)) : signed === 0)) continue;
+        // Before anybody can ask: a restore that nothing shows looks like a fork.
+        await ledgers.#with(orgId, (ledger) => (isDue ? ledger.closeSoon() : Promise.resolve()));
       } catch (error) {
         // Of this org alone: the others are served, and so is everything else of it.
         ledgers.#setAside(orgId, error);
       }
     }
     return ledgers;
+  }
+
+  /** When the restore that the ledgers take up was declared, milliseconds since the epoch; undefined: none was. */
+  get restoredAt(): number | undefined {
+    const { restore } = this.#options;
+    return restore === undefined ? undefined : Date.parse(restore.at);
+  }
+
+  /** The newest root of an org, and the one of its last restore; undefined: there is none. Also of one set aside. */
+  async ends(orgId: string): Promise<{ readonly newest: MerkleRoot | undefined; readonly restore: MerkleRoot | undefined }> {
+    const { store } = this.#options;
+    const cut = (await cutsOf(store, orgId)).at(-1);
+    const [restore] = cut === undefined ? [] : await rootsOf(store, orgId, cut.sequence - 1, 1);
+    return { newest: await newestRootOf(store, orgId), restore };
+  }
+
+  /**
+   * A gateway has shown a root that this control plane has signed. One that is newer than all that is here proves that
+   * the data, of all orgs, are an older copy: nothing is signed until somebody declares that.
+   * @param root whose signature was checked
+   */
+  async shown(orgId: string, { sequence }: MerkleRoot): Promise<void> {
+    const { store, log } = this.#options;
+    const newest = (await newestRootOf(store, orgId))?.sequence ?? 0;
+    if (sequence <= Math.max(newest, this.#behind.get(orgId) ?? 0)) return;
+    if (this.#behind.size === 0)
+      log.error(
+        { org_id: orgId, newest_sequence: newest, shown_sequence: sequence },
+        'a gateway has shown a root that this control plane has signed and does not have: its data folder is an older copy. Nothing is signed, for no org, until it is stopped, the restore is declared (gw control-plane restored), and it is started again',
+      );
+    this.#behind.set(orgId, sequence);
+    await store.commit(undefined, [{ op: 'put', space: BEHIND, key: orgId, value: { sequence } satisfies Shown }]);
+  }
+
+  /** Orgs whose gateways know a newer root than there is here. */
+  get behindCount(): number {
+    return this.#behind.size;
+  }
+
+  /** Whether somebody has shown that the data are an older copy. */
+  get isBehind(): boolean {
+    return this.#behind.size > 0;
+  }
+
+  /** What was shown before this start, unless a restore that was declared since goes on behind it. */
+  async #rememberBehind(orgId: string): Promise<void> {
+    const { store, restore } = this.#options;
+    const shown = ((await store.get(BEHIND, orgId)) as Shown | undefined)?.sequence;
+    if (shown === undefined) return;
+    const newest = (await newestRootOf(store, orgId))?.sequence ?? 0;
+    const due = dueRestore(restore, newest, await cutsOf(store, orgId));
+    if ((due?.sequence ?? newest) < shown) this.#behind.set(orgId, shown);
+  }
+
+  async #isRestoreDue(orgId: string): Promise<boolean> {
+    const { store, restore } = this.#options;
+    return restore !== undefined && dueRestore(restore, 0, await cutsOf(store, orgId)) !== undefined;
   }
 
   /** Ledgers that could not be opened. */
@@ -104,7 +178,8 @@ export class OrgLedgers {
   }
 
   /** Takes hashes of 32 bytes; when it has resolved they are never forgotten. */
-  submit(orgId: string, hashes: readonly Uint8Array[]): Promise<void> {
+  async submit(orgId: string, hashes: readonly Uint8Array[]): Promise<void> {
+    if (this.isBehind) throw new GatewayError('record_store_unavailable', BEHIND_TEXT);
     return this.#with(orgId, (ledger) => ledger.submit(hashes));
   }
 
@@ -200,10 +275,20 @@ export class OrgLedgers {
   }
 
   async #openOne(orgId: string): Promise<OrgLedger> {
-    const { store, place, signers, clock, log, signed } = this.#options;
+    const { store, place, signers, clock, log, restore, signed } = this.#options;
     const leaves = await place.open(orgId, await signedLeaves(store, orgId));
     try {
-      return await OrgLedger.open({ orgId, store, leaves, signers, clock, log, ...(signed && { signed }) });
+      return await OrgLedger.open({
+        orgId,
+        store,
+        leaves,
+        signers,
+        clock,
+        log,
+        restore,
+        isHeld: () => this.isBehind,
+        ...(signed && { signed }),
+      });
     } catch (error) {
       await leaves.close();
       throw error;

@@ -8,6 +8,7 @@ import { OrgHoldings } from '../../services/orgs/org-holdings.ts';
 import type { LeafPlace } from '../../storage/contract/leaves.ts';
 import type { Store } from '../../storage/contract/store.ts';
 import { latestClosedAt, newestRootOf } from '../ledger/org-ledger.ts';
+import { declaredRestore } from '../ledger/restore-declaration.ts';
 import type { KeptSigningKey } from '../pki/kept-signing-key.ts';
 import type { KeyFiles } from '../pki/key-files.ts';
 import { BootstrapTokens } from './bootstrap-tokens.ts';
@@ -141,7 +142,8 @@ export class StoredControlPlane implements ControlPlaneState {
       bundle: await SigningKeys.open({ ...ground, use: 'bundle', files: keyFiles.bundle }),
       ledger: await SigningKeys.open({ ...ground, use: 'ledger', files: keyFiles.ledger, latestSigned: () => latestClosedAt(store) }),
     };
-    const bundles = await OrgBundles.open({ store, clock, versions, signers: keys.bundle, connectorId });
+    const restore = await declaredRestore(store);
+    const bundles = await OrgBundles.open({ store, clock, versions, signers: keys.bundle, connectorId, restore });
     const bundleOf = (orgId: string): string | undefined => bundles.get(orgId)?.bundle_yaml;
     const timestamps = await openTimestamps(ground, options.timeStamps, newestRoots(store, orgIds()));
     const logEntries = await openLogEntries(ground, keys.ledger, options.transparencyLog, newestRoots(store, orgIds()));
@@ -158,7 +160,7 @@ export class StoredControlPlane implements ControlPlaneState {
       entities: new OrgEntities({ store, clock, versions, box, read }),
       nodes: await EnrolledNodes.open(store, clock),
       telemetry: new KeptTelemetry(store, (id) => connectorId(id) === id),
-      ledgers: await OrgLedgers.open({ store, place: leaves, signers: keys.ledger, clock, log, signed }, orgIds()),
+      ledgers: await OrgLedgers.open({ store, place: leaves, signers: keys.ledger, clock, log, restore, signed }, orgIds()),
       timestamps,
       logEntries,
       checkpoints: new OrgCheckpoints({ ...options.checkpoints, store, clock, signers: keys.ledger }),
@@ -208,7 +210,7 @@ function ledgerOf({ ledgers, timestamps, logEntries, checkpoints }: Registers, b
     },
     checkpoints: async (orgId, after, limit) => checkpoints.list(below(orgId).org_id, after, limit),
     cosign: async (orgId, sequence, line) => checkpoints.cosign(below(orgId).org_id, sequence, line),
-    verifierKey: (orgId, key) => checkpoints.verifierKey(below(orgId).org_id, key),
+    verifierKey: async (orgId, key) => checkpoints.verifierKey(below(orgId).org_id, key),
     get pending() {
       return ledgers.pending;
     },

@@ -104,6 +104,7 @@ const PLAIN: Readonly<Record<string, readonly string[]>> = {
   cp_versions: ['*'],
   cp_node: ['org_id', 'node_id', 'enrolled_at', 'revoked_at'],
   cp_signing_key: ['*'],
+  ledger_restore: ['*'],
   cp_bootstrap_token: ['expires_at', 'org_id', 'used_at'],
   cp_api_key: KEY,
   cp_bundle: ['org_id', 'bundle_id', 'version', 'sequence', 'kid', 'updated_at'],

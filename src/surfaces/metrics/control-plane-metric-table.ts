@@ -85,6 +85,18 @@ export const CONTROL_PLANE_METRICS = {
     labels: [],
     help: 'Orgs whose ledger could not be opened (the log says why): their hashes wait at their gateways until its file is put back.',
   },
+  ledgersBehind: {
+    name: 'cp_ledgers_behind',
+    type: 'gauge',
+    labels: [],
+    help: 'Orgs whose gateways know a root that the control plane has signed and does not have: its data folder is an older copy, and nothing is signed until that is declared.',
+  },
+  restore: {
+    name: 'cp_restore_timestamp_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'When the last restore of the data folder was declared, seconds since the epoch; 0: none was.',
+  },
   keySwitch: {
     name: 'cp_key_switch_timestamp_seconds',
     type: 'gauge',

@@ -26,6 +26,7 @@ const VERBS: Readonly<Record<string, Named>> = {
   decide: [3, 'Update'],
   override: [3, 'Update'],
   end_override: [3, 'Update'],
+  restore: [3, 'Update'],
   rotate: [1, 'Create'],
   cancel: [4, 'Delete'],
   finish: [4, 'Delete'],
