@@ -310,6 +310,8 @@ class Chain:
         self.digests, self.trees, self.leaves = {}, {}, None
         # First and last sequence of each span that a restore has cut, and what is to be said of it.
         self.cuts = []
+        # Of the same: the last sequence, and how many hashes the backup had.
+        self.backups = []
 
     def check_cut(self, sequence, what):
         """Whether what stands under this sequence is cut."""
@@ -327,6 +329,8 @@ class Chain:
         reason = " (%s)" % json.dumps(said["reason"]) if "reason" in said else ""
         word = "declared at %s%s, signed in root %d with %s" % (json.dumps(said["at"]), reason, sequence, json.dumps(kid))
         self.cuts.append((end + 1, sequence - 1, "restored: roots %d to %d are cut, the backup ended with root %d; %s" % (end + 1, sequence - 1, end, word)))
+        count = whole(root, "leaf_count", 1)
+        self.backups.append((sequence - 1, whole(root, "tree_size", count) - count if "tree_size" in root else 0))
         return end
 
     def take(self, root, sequence, is_first):
@@ -409,9 +413,9 @@ def check_checkpoint(note, chain, signatures, witnesses):
     text += "\n"
     origin, size, tree = (text.split("\n") + ["", ""])[:3]
     is_there = (int(size), base64.b64decode(tree, validate=True).hex()) in chain.trees.values()
-    # A ledger that was restored is another log, which begins with the root of the restore.
+    # A ledger that was restored is another log, which begins with the root of the restore. What was cut is larger than the backup.
     begun = re.search(r"/restored/(\d+)/orgs/[^/]*$", origin)
-    is_cut = any(last >= int(begun.group(1) if begun else 0) for _, last, _ in chain.cuts)
+    is_cut = any(last >= int(begun.group(1) if begun else 0) and int(size) > hashes for last, hashes in chain.backups)
     if not is_there and not is_cut:
         raise Wrong("its tree is of no root in the chain")
     keys = [(origin, key_id(origin, b"\x01" + key), key, None) for key in signatures.keys.values()]

@@ -445,7 +445,8 @@ t.test(
     const [listed] = before.keys;
     const head = lostRoot === undefined ? undefined : treeHeadOf(lostRoot);
     if (listed === undefined || head === undefined) throw new Error('no tree');
-    const note = (name: string) => signCheckpoint(originOf(name, 'acme'), head, { key: ledgerKey(7), listed });
+    const note = (name: string, changes: object = {}) =>
+      signCheckpoint(originOf(name, 'acme'), { ...head, ...changes }, { key: ledgerKey(7), listed });
     writeFileSync(join(span, 'checkpoint.txt'), note('ledger.example.com'));
     mkdirSync(join(span, 'timestamps'));
     writeFileSync(join(span, 'timestamps', '2.tsr'), 'of a root that is cut');
@@ -457,6 +458,12 @@ t.test(
       await page?.check(span),
       page && { state: 'open', problems: [/^time stamp: 2\.tsr: its root is of a span/, /^record on line 2/] },
     );
+    const beside = ['--keys', join(span, 'keys.json'), '--roots', join(span, 'roots.ndjson')];
+    const byGw = () => gw(['verify', '--checkpoint', join(span, 'checkpoint.txt'), ...beside]);
+    t.match(await byGw(), { code: 3, out: /^CUT BY A RESTORE[\s\S]*the checkpoint of 2 hashes is of a root in a span/ });
+    writeFileSync(join(span, 'checkpoint.txt'), note('ledger.example.com', { tree_size: 1 }));
+    t.match(checkAll(span), { code: 1, said: /^checkpoint: its tree is of no root/m }, 'one that is no larger than the backup is a fork');
+    t.match(await byGw(), { code: 1, out: /two histories/ });
     writeFileSync(join(span, 'checkpoint.txt'), note('ledger.example.com/restored/900'));
     t.match(checkAll(span), { code: 3, said: /checkpoint: its tree is of a span/ });
     writeFileSync(join(span, 'checkpoint.txt'), note('ledger.example.com/restored/1001'));

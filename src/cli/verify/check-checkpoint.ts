@@ -71,8 +71,9 @@ export function notesOnCheckpoint({ kid, retired, cosigners }: SeenCheckpoint): 
 /** Finds the root of a checkpoint among roots that are walked. */
 export class RootOfCheckpoint {
   readonly #checkpoint: SeenCheckpoint | undefined;
-  /** Restores that were passed, and whether the first root that was given is the first of its ledger. */
-  readonly #cuts: CutSpan[] = [];
+  /** Restores that were passed, each with the hashes that its backup had. */
+  readonly #cuts: { readonly cut: CutSpan; readonly hashes: number }[] = [];
+  /** Whether the first root that was given is the first of its log. */
   #isWhole: boolean | undefined;
   #found = false;
 
@@ -84,7 +85,7 @@ export class RootOfCheckpoint {
   take(root: MerkleRoot): void {
     const { sequence, tree_size: size, tree_hash: hash } = root;
     const cut = cutBy(root);
-    if (cut !== undefined) this.#cuts.push(cut);
+    if (cut !== undefined) this.#cuts.push({ cut, hashes: (size ?? root.leaf_count) - root.leaf_count });
     this.#isWhole ??= sequence === 1 || cut !== undefined;
     if (this.#checkpoint === undefined || size !== this.#checkpoint.tree_size || !this.#isOfLog(this.#checkpoint)) return;
     if (hash !== this.#checkpoint.tree_hash)
@@ -97,7 +98,7 @@ export class RootOfCheckpoint {
    * the middle nothing says in which it is.
    */
   #isOfLog({ origin }: SeenCheckpoint): boolean {
-    const last = this.#cuts.at(-1)?.sequence;
+    const last = this.#cuts.at(-1)?.cut.sequence;
     return (last === undefined && this.#isWhole === false) || restoreOfOrigin(origin) === last;
   }
 
@@ -106,9 +107,10 @@ export class RootOfCheckpoint {
     if (this.#checkpoint === undefined || this.#found) return;
     const { tree_size: size, origin } = this.#checkpoint;
     const begun = restoreOfOrigin(origin) ?? 0;
-    const cut = this.#cuts.find(({ sequence }) => sequence > begun);
-    if (cut !== undefined)
-      throw new CutSpanError(`the checkpoint of ${size} hashes is of a root in a span that a restore has cut: ${cutText(cut)}`);
+    // A tree that is no larger than that of the backup would be one of it.
+    const found = this.#cuts.find(({ cut, hashes }) => cut.sequence > begun && size > hashes);
+    if (found !== undefined)
+      throw new CutSpanError(`the checkpoint of ${size} hashes is of a root in a span that a restore has cut: ${cutText(found.cut)}`);
     throw new LedgerError(`no root that was given has the tree of ${size} hashes of the checkpoint`);
   }
 }
