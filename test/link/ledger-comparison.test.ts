@@ -21,7 +21,7 @@ async function place() {
   const calls: string[] = [];
   let fault: ProtocolError | undefined;
   const channel: Pick<Channel, 'call'> = {
-    call: (async (name: string) => {
+    call: async (name: string) => {
       calls.push(name);
       if (fault !== undefined) throw fault;
       if (name === 'CompareLedger') return { org: null, ...said };
@@ -32,7 +32,7 @@ async function place() {
         not_after: '',
       }));
       return { org: null, version: '1', keys: listed, ca_certificates: [] };
-    }) as Channel['call'],
+    },
   };
   const comparison = new LedgerComparison({ keys, orgId: 'acme', log });
   return {
