@@ -66,7 +66,7 @@ export function gatewayRoutes({ runDirect, metrics, mcp, ...parts }: RouteParts,
   // Where the console is switched off there is nothing of it.
   const ofConsole: ReadonlySet<DescribedOperation> = new Set([...CONSOLE_PAGES, ...CONSOLE_OPERATIONS]);
   const isServed = (row: DescribedOperation): boolean => parts.console !== undefined || !ofConsole.has(row);
-  const { approval, chatUser, front, files } = sitePages();
+  const { approval, chatUser, front, files } = sitePages(parts.console && (apart ? 'management' : 'proxy'));
   const own = [
     ...actionRoutes(runDirect),
     ...metrics,

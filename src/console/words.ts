@@ -338,7 +338,7 @@ export const WORDS = {
     makeTitle: 'A new key',
     name: 'What it is called',
     kind: 'For',
-    kinds: { management: 'the management API, gw and this console', mcp: 'an assistant, by MCP' },
+    kinds: { management: 'the management API, the command line and this console', mcp: 'an assistant, by MCP' },
     scopes: 'It may',
     scopeSets: { read: 'look', 'read,write': 'look and change', approve: 'decide about what waits, and nothing else' },
     groups: 'Groups of approvers, separated by commas',

@@ -61,9 +61,19 @@ t.test('it is served as it was built', async (t) => {
     t.equal((await get(path)).status, 404, path);
 });
 
+t.test('the front page of the port that has it leads there', async (t) => {
+  const front = async (port: number) => (await fetch(`http://127.0.0.1:${port}/`, { headers: { accept: 'text/html' } })).text();
+  const gw = await startTestGateway(t);
+  t.match(await front(gw.port), '<a href="console/">');
+  const apart = await startTestGateway(t, { env: { GW_MGMT_PORT: '0' } });
+  t.notMatch(await front(apart.port), 'console/');
+  t.match(await front(apart.gateway.managementPort ?? 0), '<a href="console/">');
+});
+
 t.test('it is not there where it is switched off', async (t) => {
   const gw = await startTestGateway(t, { env: { GW_CONSOLE_ENABLED: 'false' } });
   for (const path of ['/console', '/console/', '/console/calls', `/console/assets/${assets[0]}`, '/v1/console/session'])
     t.equal((await fetch(gw.url + path, { redirect: 'manual' })).status, 404, path);
   t.notMatch(await (await fetch(`${gw.url}/v1/openapi.json`)).text(), '/console');
+  t.notMatch(await (await fetch(gw.url, { headers: { accept: 'text/html' } })).text(), 'console');
 });

@@ -30,29 +30,40 @@ export interface SitePages {
   readonly files: Route;
 }
 
+/** In the documents of the front: where the way to the console stands, on the port that has it. */
+const CONSOLE_PLACE = '<!-- console -->\n';
+const CONSOLE_LINK = '<p><a href="console/">Open the console</a>: what goes on, what waits for a person, and who spends what.</p>\n';
+
 /**
  * Reads the pages. Their scripts and styles are files of this origin whose content the page names by its hash, and
  * nothing else runs there.
+ * @param consoleAt the port that has the console; undefined: it is switched off
  * @throws Error when the files of the pages are not there
  */
-export function sitePages(): SitePages {
+export function sitePages(consoleAt: 'proxy' | 'management' | undefined): SitePages {
   const sources = filesIn(join(packageRoot(), ...FOLDER));
   const style = sourceOf(sources, 'page.css');
   const scripts = SCRIPTS.map((name) => [name, scriptOf(sources, name)] as const);
   const links = { 'page.css': style, ...Object.fromEntries(scripts) };
   const pageOf = (name: string): RouteAnswer => pageAnswer(sourceOf(sources, name).toString(), links);
-  const frontOf = (page: RouteAnswer): Route => ({
-    ...routeFacts(FRONT_PAGE),
-    ...{ page: true, yields: true, anyPort: true, query: 'unread' },
-    handle: ({ head }) => frontAnswer(head, page),
-  });
+  const frontOf = (name: string, hasConsole: boolean): Route => {
+    const page = pageAnswer(sourceOf(sources, name).toString().replace(CONSOLE_PLACE, hasConsole ? CONSOLE_LINK : ''), links);
+    return {
+      ...routeFacts(FRONT_PAGE),
+      ...{ page: true, yields: true, anyPort: true, query: 'unread' },
+      handle: ({ head }) => frontAnswer(head, page),
+    };
+  };
   const [approval, chatUser] = [pageOf('approval.html'), pageOf('chat-user.html')];
   const files = new StaticFiles(new Map(Object.entries(links).map(([name, bytes]) => [hashedName(name, bytes), bytes])));
   return {
     // Chats and mail programs add parameters of their own to the links that they show.
     approval: { ...routeFacts(APPROVAL_PAGE), page: true, query: 'unread', handle: () => approval },
     chatUser: { ...routeFacts(CHAT_USER_PAGE), page: true, query: 'unread', handle: () => chatUser },
-    front: { proxy: frontOf(pageOf('front.html')), management: frontOf(pageOf('front-management.html')) },
+    front: {
+      proxy: frontOf('front.html', consoleAt === 'proxy'),
+      management: frontOf('front-management.html', consoleAt === 'management'),
+    },
     files: {
       ...routeFacts(PAGE_FILES),
       ...{ path: '/assets/{*file}', yields: true, anyPort: true, query: 'unread' },
