@@ -161,6 +161,7 @@ function answerOf(
   query?: z.ZodObject,
 ): Json {
   if (status === 204) return { description: 'Done; there is nothing to say.' };
+  if (status === 302) return { description: 'It is elsewhere.', headers: { Location: { schema: { type: 'string' } } } };
   const shown = example === undefined ? {} : { example };
   const other = also === undefined ? {} : { [also]: { schema: { type: 'string' } } };
   const own = schema && jsonSchema(schema, 'output');
