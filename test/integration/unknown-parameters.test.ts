@@ -16,6 +16,11 @@ const UNREAD: Readonly<Record<string, number>> = {
   'GET /': 404,
   // A file of a page, which may be asked for with something against caches.
   'GET /assets/{file}': 404,
+  // What a page of the console shows is in its address, which its script reads.
+  'GET /console': 200,
+  'GET /console/': 200,
+  'GET /console/{page}': 200,
+  'GET /console/assets/{file}': 404,
   // Without a control plane there is nothing to ask.
   'GET /v1/orgs/{orgID}/addons': 404,
 };

@@ -67,6 +67,7 @@ const MORE_ROUTES: readonly string[] = [
   'POST /budgets/limits/{id}/override',
   'DELETE /budgets/limits/{id}/override',
   'GET /audit',
+  'GET /overview',
   'GET /chat-users',
   'DELETE /chat-users/{id}',
   'POST /chat-users/{id}/bind',

@@ -109,7 +109,7 @@ export class Authenticator {
       { opens: BY_KEY, shown: bearerOf, judge: (key, scope, head) => this.#byManagementKey('management', key, scope, head) },
     ];
     if (signedIn) proofs.push(sessionProof(signedIn, (scope, head) => this.#sessionEnded(scope, head)));
-    // A browser that opens the console asks whether somebody has signed in: that nobody has is an answer, and no failure.
+    // A browser that opens the console asks whether somebody has signed in: that nobody has is no failure.
     proofs.push({ opens: ['session'], shown: () => '', judge: () => ANYONE });
     this.#proofs = new Proofs(proofs, (scope, head) => this.#nothingShown(scope, head));
   }
