@@ -19,8 +19,9 @@ export function OrgField(): JSX.Element {
     return (
       <form class="org" onSubmit={choose} title={title}>
         <label>
-          {W.org}{' '}
+          <span class="hide-s">{W.org} </span>
           <input
+            aria-label={W.org}
             class="field"
             name="org"
             key={shown}
@@ -34,7 +35,7 @@ export function OrgField(): JSX.Element {
       </form>
     );
   return (
-    <span class="sec org" title={title}>
+    <span class={shown === own ? 'sec org hide-s' : 'sec org'} title={title}>
       {shown === own ? own : <a href={hrefOfOrg(undefined)}>{W.ownOrg(own)}</a>}
     </span>
   );
