@@ -269,11 +269,11 @@ t.test('what a first look shows is of one org', async (t) => {
   await execute({ org_id: 'acme', caller_id: 'of-acme' }, { params: { ...CHAT } });
   await execute({ org_id: 'acme', caller_id: 'of-acme' }, { params: { ...CHAT, model: 'o3' } });
   const stop = { scope: { workload: 'of-acme' }, reason: 'of-acme stops', confirm: 'stop' };
-  t.equal((await acme.ask('POST', '/mgmt/v1/stop', { body: stop })).status, 200);
+  t.equal((await acme.ask('POST', '/mgmt/v1/stop', { body: stop })).status, 201);
   const look = (who: Browser, headers: Fields = {}) => who.ask('GET', '/mgmt/v1/overview', { headers });
   const own = await look(acme);
   t.match(own, { status: 200, headers: { 'cache-control': 'no-store' }, body: { org_id: 'acme', stops: [{ reason: 'of-acme stops' }] } });
-  t.match(own.body, { waiting: { approvals: [{ caller_id: 'of-acme' }] }, today: { requests: 1 } });
+  t.match(own.body, { waiting: { approvals: [{ caller_id: 'of-acme' }] }, today: { requests: 2 } });
   t.equal((own.body['latest'] as unknown[]).length, 2);
   const other = await look(globex);
   t.match(other, { status: 200, body: { org_id: 'globex', waiting: { approvals: [] }, stops: [], latest: [], today: { requests: 0 } } });
