@@ -116,12 +116,20 @@ async function build(typeCheck) {
  */
 async function setUpConsole(typeCheck) {
   const sources = [...filesBelow(consoleFolder), join(projectRoot, 'scripts', 'console.mjs'), join(projectRoot, 'package-lock.json')];
-  const digest = digestOf(sources);
   const stamp = readJson(consoleStampFile);
-  const isBuilt = stamp?.digest === digest && existsSync(join(projectRoot, 'build', 'console', 'index.html'));
-  if (!isBuilt) await buildConsole(projectRoot);
+  // What it takes from other rooms is known from the last build.
+  const digestWith = (shared) => digestOf([...sources, ...shared.map((path) => join(projectRoot, path)).filter(existsSync)]);
+  let shared = stamp?.shared ?? [];
+  const isBuilt =
+    stamp?.shared !== undefined && stamp.digest === digestWith(shared) && existsSync(join(projectRoot, 'build', 'console', 'index.html'));
+  if (!isBuilt) shared = (await buildConsole(projectRoot)).inputs.filter(isShared).sort();
   const checked = typeCheck ? await checkConsole(sources, stamp?.checked) : undefined;
-  writeFileSync(consoleStampFile, JSON.stringify({ digest, checked: checked ?? stamp?.checked }));
+  writeFileSync(consoleStampFile, JSON.stringify({ digest: digestWith(shared), shared, checked: checked ?? stamp?.checked }));
+}
+
+/** @param path of what was bundled, below the project, with slashes */
+function isShared(path) {
+  return path.startsWith('src/') && !path.startsWith('src/console/');
 }
 
 async function checkConsole(sources, before) {

@@ -9,6 +9,8 @@ export const WORDS = {
   skip: 'Skip to the content',
   none: '–',
   cancel: 'Cancel',
+  noAnswer: 'The gateway does not answer.',
+  notSaved: (why: string) => `Not saved. ${why}`,
   decisions: {
     allow: 'allow',
     downgrade: 'downgrade',
@@ -43,12 +45,16 @@ export const WORDS = {
     over: 'The session is over. Sign in again.',
     byCommand: 'On the machine of the gateway, this opens it without typing a key:',
     out: 'Sign out',
+    notOut: (why: string) => `You are still signed in. ${why}`,
   },
   head: {
-    search: 'Record id, hash, workload or model…',
+    search: 'Record id, hash or model…',
     searchLabel: 'Find a call',
     zone: (zone: string) => `Times are shown in ${zone}`,
     org: 'Org',
+    noOrg: 'This is the name of no org.',
+    ownOrg: (org: string) => `Back to ${org}`,
+    adminToken: 'Admin token',
     account: (name: string) => `Signed in as ${name}`,
   },
   ranges: { '1h': 'Last hour', '6h': 'Last 6 hours', '24h': 'Last 24 hours', '7d': 'Last 7 days', '30d': 'Last 30 days' },
@@ -200,7 +206,8 @@ export const WORDS = {
   },
   approvals: {
     title: 'Approvals',
-    wait: (count: number) => (count === 0 ? 'Nothing waits' : count === 1 ? '1 waits' : `${count} wait`),
+    wait: (count: number, more: boolean) =>
+      count === 0 ? 'Nothing waits' : count === 1 ? '1 waits' : more ? `More than ${count} wait` : `${count} wait`,
     next: 'Next and lately',
     heldFor: (left: string) => `waiting now, ${left} left`,
     left: (left: string) => `${left} left`,
@@ -208,7 +215,7 @@ export const WORDS = {
     yesHeld: (host: string) => `If you say yes, the waiting request is sent to ${host} now, once.`,
     yesLater: (host: string) => `If you say yes, the same request may be sent to ${host} once, when it comes again.`,
     mayCost: (usd: string) => `It may cost up to ${usd}.`,
-    needs: (missing: string) => `Your yes counts as one of ${missing}.`,
+    yesCounts: (does: string) => `Your yes ${does}.`,
     facts: {
       who: 'Who asks',
       why: 'Why a person',
@@ -220,6 +227,8 @@ export const WORDS = {
       record: 'Record',
     },
     noContent: (sizes: string) => `Not kept. Sizes: ${sizes}.`,
+    moreWait: (shown: string) => `More wait than the ${shown} that are shown: decide about some of these, or narrow them by HTTP.`,
+    gone: 'This approval is not there, or is one of another org.',
     saidSo: (who: string, ago: string) => `${who}, ${ago}`,
     nobodyYet: 'Nobody has decided yet.',
     approve: 'Approve',
@@ -237,7 +246,6 @@ export const WORDS = {
     noneHint: 'A rule with the decision require_approval makes one wait. It appears here, and in the channels of alerts.',
     choose: 'Choose one to see it.',
     ended: { expired: 'Nobody decided in time.', withdrawn: 'Its client left before it was decided.' },
-    stillNeeds: (count: number) => (count === 1 ? '1 more person has to say yes.' : `${count} more persons have to say yes.`),
   },
   spend: {
     title: 'Spend',

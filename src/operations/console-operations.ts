@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { timestamp } from '../base/lib/clock.ts';
 import type { Cookie } from '../base/lib/cookie.ts';
 import { GatewayError } from '../base/lib/gateway-error.ts';
 import { MANAGEMENT_KEY_PREFIX } from '../base/lib/own-tokens.ts';
@@ -51,6 +52,7 @@ const OWN_SESSION = SESSION.omit({ current: true }).extend({
     node_id: z.string(),
     org_id: z.string().nullable().meta({ description: 'The one org that it serves; null: any' }),
     mode: z.enum(['embedded', 'distributed']).meta({ description: '`distributed`: it shares a database with others' }),
+    time: time.meta({ description: 'Of its clock, as it answered: that of a browser may be another' }),
   }),
 });
 
@@ -100,7 +102,8 @@ const OF_BROWSERS: readonly GatewayOperation[] = [
       if (own === undefined) throw new GatewayError('unauthorized', 'This session is over: sign in again.');
       const { health, orgs } = services;
       const mode = health.cluster === undefined ? ('embedded' as const) : ('distributed' as const);
-      const gateway = { version: packageVersion(), node_id: health.nodeId, org_id: orgs.orgId ?? null, mode };
+      const node = { version: packageVersion(), node_id: health.nodeId, org_id: orgs.orgId ?? null, mode };
+      const gateway = { ...node, time: timestamp(services.reports.clock.now()) };
       return { json: { ...own, org_id: orgOf(principal), gateway } };
     },
   }),

@@ -27,6 +27,13 @@ t.test('it is small', async (t) => {
   t.strictSame(imported, [], 'the first script needs no other one at once');
 });
 
+t.test('it is built anew when something changes that it takes from other rooms', (t) => {
+  const stamp = JSON.parse(readFileSync(join(packageRoot(), 'build', '.console-stamp'), 'utf8')) as { shared: string[] };
+  t.ok(stamp.shared.includes('src/base/lib/shown-text.ts'));
+  for (const path of stamp.shared) t.match(path, /^src\/(?!console\/)/);
+  t.end();
+});
+
 t.test('it is served as it was built', async (t) => {
   const gw = await startTestGateway(t);
   const get = (path: string, headers: Readonly<Record<string, string>> = {}) => fetch(gw.url + path, { headers, redirect: 'manual' });

@@ -3,8 +3,9 @@ import { readFileSync } from 'node:fs';
 import { createServer, request as httpRequest } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import t from 'tap';
+import { opened, signedIn, visit } from '../support/console-pages.ts';
 import type { FakeClock } from '../support/fake-clock.ts';
 import { fakeClock } from '../support/fake-clock.ts';
 import { ADMIN_TOKEN } from '../support/gateway.ts';
@@ -37,12 +38,6 @@ interface Place extends Governed {
   readonly approval: string;
 }
 
-interface Seen {
-  readonly page: Page;
-  /** Errors of scripts and of the console, and what the content policy has stopped. */
-  readonly problems: string[];
-}
-
 async function start(t: Tap): Promise<Place> {
   const clock = fakeClock();
   const governed = await startGoverned(t, { clock, bundle: BUNDLE });
@@ -58,42 +53,6 @@ async function start(t: Tap): Promise<Place> {
 }
 
 type Tap = Pick<typeof t, 'teardown' | 'equal'>;
-
-/** A browser at the first page, signed in by a link, whose clock is that of the gateway. */
-async function signedIn(t: Tap, place: Place, options: BrowserContextOptions = {}, key?: string): Promise<Seen> {
-  const seen = await opened(t, place, options);
-  const headers: Record<string, string> = key === undefined ? { 'GW-Admin-Token': ADMIN_TOKEN } : { Authorization: `Bearer ${key}` };
-  const made = await fetch(`${place.gw.url}/v1/console/links`, { method: 'POST', headers });
-  const { url } = (await made.json()) as { url: string };
-  await seen.page.goto(url);
-  await seen.page.getByRole('heading', { name: 'Now', exact: true }).waitFor();
-  return seen;
-}
-
-async function opened(t: Tap, { browser, clock }: Pick<Place, 'browser' | 'clock'>, options: BrowserContextOptions): Promise<Seen> {
-  const context = await browser.newContext({
-    locale: 'en-GB',
-    timezoneId: 'Europe/Berlin',
-    viewport: { width: 1280, height: 800 },
-    ...options,
-  });
-  t.teardown(() => context.close());
-  context.setDefaultTimeout(120_000);
-  const page = await context.newPage();
-  await page.clock.setFixedTime(clock.now());
-  const problems: string[] = [];
-  page.on('pageerror', (error) => problems.push(String(error)));
-  page.on('console', (said) => {
-    if (said.type() === 'error' || said.type() === 'warning') problems.push(said.text());
-  });
-  return { page, problems };
-}
-
-/** Goes to a page and waits until what it asks is there. */
-async function visit({ page }: Seen, place: Place, path: string): Promise<void> {
-  await page.goto(`${place.gw.url}/console/${path}`);
-  await page.locator('main:has(h1):not(:has(.skeleton))').waitFor();
-}
 
 t.test('the console', { skip: skipWithout(['chromium']) }, async (t) => {
   const place = await start(t);

@@ -51,7 +51,7 @@ async function until<T>(ask: () => T | Promise<T>, isSo: (found: T) => boolean):
 }
 
 t.test('the cookie of a browser', async (t) => {
-  const { gw, browser, keyOf } = await start(t);
+  const { gw, clock, browser, keyOf } = await start(t);
 
   await t.test('over plain HTTP on the machine itself bears the port, and no script reads it', async (t) => {
     const said = await browser().signIn({ secret: ADMIN_TOKEN });
@@ -87,7 +87,7 @@ t.test('the cookie of a browser', async (t) => {
         name: 'key of acme',
         org_id: 'acme',
         scopes: ['read', 'review', 'write', 'decide'],
-        gateway: { version: String, node_id: String, org_id: null, mode: 'embedded' },
+        gateway: { version: String, node_id: String, org_id: null, mode: 'embedded', time: new Date(clock.now()).toISOString() },
       },
     });
   });
@@ -246,6 +246,46 @@ t.test('what a session may', async (t) => {
     t.equal((await admin.ask('GET', '/v1/admin/workloads', { headers: { 'gw-admin-token': 'wrong' } })).status, 401);
     t.equal((await admin.ask('GET', '/mgmt/v1/workloads', { headers: { authorization: 'Bearer mgk_wrong' } })).status, 401);
   });
+});
+
+t.test('what a first look shows is of one org', async (t) => {
+  const bundle = bundleOf(`  targets:
+    - {id: ask, when: {field: context.action.params.model, equals: o3}, effect: {decision: require_approval, reason: ask}}
+    - {id: all, effect: {decision: allow}}
+`);
+  const { gw, execute } = await startGoverned(t, { bundle });
+  const { keyOf } = await managedOf(gw);
+  const browserOf = async (secret: string): Promise<Browser> => {
+    const made = new Browser(gw.port);
+    t.equal((await made.signIn({ secret })).status, 201);
+    return made;
+  };
+  const [acme, globex, admin] = [
+    await browserOf((await keyOf('acme')).key),
+    await browserOf((await keyOf('globex')).key),
+    new Browser(gw.port),
+  ];
+  await admin.signIn({ secret: ADMIN_TOKEN });
+  await execute({ org_id: 'acme', caller_id: 'of-acme' }, { params: { ...CHAT } });
+  await execute({ org_id: 'acme', caller_id: 'of-acme' }, { params: { ...CHAT, model: 'o3' } });
+  const stop = { scope: { workload: 'of-acme' }, reason: 'of-acme stops', confirm: 'stop' };
+  t.equal((await acme.ask('POST', '/mgmt/v1/stop', { body: stop })).status, 201);
+  const look = (who: Browser, headers: Fields = {}) => who.ask('GET', '/mgmt/v1/overview', { headers });
+  const own = await look(acme);
+  t.match(own, { status: 200, headers: { 'cache-control': 'no-store' }, body: { org_id: 'acme', stops: [{ reason: 'of-acme stops' }] } });
+  t.match(own.body, { waiting: { approvals: [{ caller_id: 'of-acme' }] }, today: { requests: 2 } });
+  t.equal((own.body['latest'] as unknown[]).length, 2);
+  const other = await look(globex);
+  t.match(other, { status: 200, body: { org_id: 'globex', waiting: { approvals: [] }, stops: [], latest: [], today: { requests: 0 } } });
+  t.notMatch(JSON.stringify(other.body), 'of-acme');
+  t.equal((await look(globex, { 'gw-org': 'acme' })).status, 403);
+  t.notMatch(JSON.stringify((await look(admin)).body), 'of-acme', 'the admin token names the org that it looks at');
+  t.strictSame((await look(admin, { 'gw-org': 'acme' })).body['latest'], own.body['latest']);
+  for (const method of ['OPTIONS', 'POST', 'TRACE']) t.equal((await acme.ask(method, '/mgmt/v1/overview')).status, 405, method);
+  const ambient = new Browser(gw.ambientPort);
+  ambient.cookie = acme.at(ambient.port).cookie;
+  for (const path of ['/mgmt/v1/overview', SESSION, '/console/'])
+    t.equal((await ambient.ask('GET', path)).status, 404, `${path} is not there`);
 });
 
 t.test('on a gateway of one org the admin token asks about that one', async (t) => {

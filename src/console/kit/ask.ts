@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals';
 import type { Operations } from '../../../build/operations.d.ts';
 import { shownText } from '../../base/lib/shown-text.ts';
+import { WORDS } from '../words.ts';
 import { place, ROOT } from './place.ts';
 
 export type { Operations };
@@ -47,19 +48,30 @@ export async function ask<N extends Asked>(name: N, given: Given<N> = {}, signal
   const [method = '', path = ''] = name.split(' ');
   const response = await sent(urlOf(name, given), {
     method,
-    headers: headersOf(given.body !== undefined),
+    headers: headersOf(path, given.body !== undefined),
     ...(given.body === undefined ? {} : { body: JSON.stringify(given.body) }),
     ...(signal === undefined ? {} : { signal }),
   });
   if (response.status === 204) return undefined as Answer<N>;
   if (response.ok) return seen(await response.text()) as Answer<N>;
-  const refusal = await refusalOf(response);
-  if (refusal.status === 401 && !path.startsWith('/v1/console/sessions')) sessionOver.value += 1;
-  throw refusal;
+  throw await refusalTo(path, response);
 }
 
-/** The address of a read that a link leads to, such as a file for a spreadsheet. */
-export function urlOf<N extends Asked>(name: N, { params, query }: Given<N>): string {
+/** The answer to a read as a file: as it was sent, of the org that is looked at. @throws Refusal */
+export async function askFile<N extends Asked>(name: N, given: Given<N>): Promise<Blob> {
+  const path = name.slice(name.indexOf(' ') + 1);
+  const response = await sent(urlOf(name, given), { headers: { ...headersOf(path, false), Accept: '*/*' } });
+  if (!response.ok) throw await refusalTo(path, response);
+  return response.blob();
+}
+
+async function refusalTo(path: string, response: Response): Promise<Refusal> {
+  const refusal = await refusalOf(response);
+  if (refusal.status === 401 && !path.startsWith('/v1/console/sessions')) sessionOver.value += 1;
+  return refusal;
+}
+
+function urlOf<N extends Asked>(name: N, { params, query }: Given<N>): string {
   const path = name.slice(name.indexOf(' ') + 1);
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String((params as Record<string, unknown>)[name])));
   const url = new URL(filled.slice(1), ROOT);
@@ -73,12 +85,15 @@ async function sent(url: string, request: RequestInit): Promise<Response> {
     return await fetch(url, { ...request, credentials: 'same-origin' });
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new Refusal('The gateway does not answer.', { code: 'no_answer', cause: error });
+    throw new Refusal(WORDS.noAnswer, { code: 'no_answer', cause: error });
   }
 }
 
-function headersOf(hasBody: boolean): Record<string, string> {
-  const org = askedOrg();
+/** @throws Refusal for an org whose name no header can hold */
+function headersOf(path: string, hasBody: boolean): Record<string, string> {
+  // Who has signed in is a question of no org: an address with the org of somebody else ends no session.
+  const org = path.startsWith('/v1/console/') ? undefined : askedOrg();
+  if (org !== undefined && !/^[\x21-\x7e]+$/.test(org)) throw new Refusal(WORDS.head.noOrg, { status: 400, code: 'invalid_request' });
   return {
     Accept: 'application/json',
     // No form of another page can send it.

@@ -2,12 +2,14 @@
  * Numbers and times as people read them: in the language of the browser, in the zone that the address names. Money is
  * decimal text and is never made a floating-point number on the way to the screen.
  */
+import { gatewayNow } from './gateway-time.ts';
 import { place } from './place.ts';
 
 const LANGUAGE = navigator.language;
 const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
-const COUNT = new Intl.NumberFormat(LANGUAGE);
-const PERCENT = new Intl.NumberFormat(LANGUAGE, { style: 'percent', maximumFractionDigits: 1 });
+// Digits that stand beside those of decimal text are of its kind.
+const COUNT = new Intl.NumberFormat(LANGUAGE, { numberingSystem: 'latn' });
+const PERCENT = new Intl.NumberFormat(LANGUAGE, { numberingSystem: 'latn', style: 'percent', maximumFractionDigits: 1 });
 const DECIMAL_POINT = COUNT.formatToParts(1.5).find(({ type }) => type === 'decimal')?.value ?? '.';
 const DOLLARS = /^(-?)(\d+)(?:\.(\d+))?$/;
 
@@ -99,7 +101,7 @@ const formats = new Map<string, Intl.DateTimeFormat>();
 const CLOCK: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit', second: '2-digit' };
 
 /** `14:02:11`, with the day before it unless that is today. */
-export function shortTime(time: string, now = Date.now()): string {
+export function shortTime(time: string, now = gatewayNow()): string {
   const at = new Date(time);
   const isToday = day(at) === day(new Date(now));
   return isToday ? inZone(CLOCK).format(at) : `${dayAndMonth(at)} ${inZone({ hour: '2-digit', minute: '2-digit' }).format(at)}`;
@@ -149,7 +151,7 @@ export function span(ms: number): string {
 }
 
 /** `3 min ago`. */
-export function ago(time: string, now = Date.now()): string {
+export function ago(time: string, now = gatewayNow()): string {
   const ms = now - Date.parse(time);
   return ms < 2_000 ? 'now' : `${span(ms)} ago`;
 }

@@ -21,6 +21,8 @@ export function listenToKeys(): void {
   addEventListener('keydown', (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTypedInto(event.target)) return;
     const { key } = event;
+    // What has the focus is what Enter presses: a *Cancel* is never taken for the yes beside it.
+    if (key === 'Enter' && isPressed(event.target)) return;
     const isSecond = prefix !== undefined && prefix.until > event.timeStamp;
     const name = isSecond ? `${prefix?.key} ${key}` : key;
     prefix = undefined;
@@ -34,7 +36,12 @@ export function listenToKeys(): void {
   });
 }
 
-/** Whether keys are text there; a dialog has keys of its own. */
+/** Whether keys are text there; a dialog has keys of its own, wherever in the page somebody has clicked. */
 function isTypedInto(target: EventTarget | null): boolean {
-  return target instanceof Element && target.closest('input, textarea, select, dialog, [contenteditable]') !== null;
+  if (document.querySelector('dialog[open]') !== null) return true;
+  return target instanceof Element && target.closest('input, textarea, select, [contenteditable]') !== null;
+}
+
+function isPressed(target: EventTarget | null): boolean {
+  return target instanceof Element && target.closest('button, a[href], summary') !== null;
 }

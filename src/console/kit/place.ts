@@ -38,7 +38,7 @@ export function hrefWith(change: Query): string {
 /** Goes there without a new document. @param replaces the entry of the history, so that *back* leads past it */
 export function go(href: string, replaces = false): void {
   const url = new URL(href, location.href);
-  if (replaces) history.replaceState(null, '', url);
+  if (replaces || url.href === location.href) history.replaceState(null, '', url);
   else history.pushState(null, '', url);
   place.value = placeOf(url);
 }

@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals';
-import { type Answer, ask } from './ask.ts';
+import { type Answer, ask, askedOrg, type Refusal, refusalFrom, sessionOver } from './ask.ts';
+import { heardTime } from './gateway-time.ts';
 
 export type Session = NonNullable<Answer<'GET /v1/console/session'>>;
 
@@ -7,28 +8,68 @@ export type Session = NonNullable<Answer<'GET /v1/console/session'>>;
 export const session = signal<Session | null | undefined>(undefined);
 
 /** Whether somebody who has signed in may do it: what would be refused has no button. */
-export function may(scope: 'write' | 'decide' | 'admin'): boolean {
+export function may(scope: 'read' | 'write' | 'decide' | 'admin'): boolean {
   const scopes: readonly string[] = session.value?.scopes ?? [];
   return scopes.includes(scope) || (scope === 'decide' && (scopes.includes('write') || scopes.includes('approve')));
+}
+
+/** Why nobody is signed in who meant to be. */
+export const notSignedIn = signal<Refusal | undefined>(undefined);
+
+/** The org that is looked at. */
+export function shownOrg(): string | undefined {
+  return askedOrg() ?? session.value?.org_id;
+}
+
+/** Whether he may look at one org after the other. */
+export function choosesOrg(): boolean {
+  return session.value?.kind === 'admin' && session.value.gateway.org_id === null;
 }
 
 /** Asks who has signed in. A one-time code behind the `#` of the address signs in first, and is taken out of it. */
 export async function findSession(): Promise<void> {
   const code = new URLSearchParams(location.hash.slice(1)).get('code');
-  if (code !== null) {
-    history.replaceState(null, '', location.pathname + location.search);
-    await ask('POST /v1/console/sessions', { body: { code } }).catch(() => undefined);
+  try {
+    if (code !== null) {
+      history.replaceState(null, '', location.pathname + location.search);
+      await ask('POST /v1/console/sessions', { body: { code } });
+    }
+    await readSession();
+  } catch (error) {
+    const refusal = refusalFrom(error);
+    // Of a session that is over the sign-in tells by itself.
+    if (code !== null || refusal.status !== 401) notSignedIn.value = refusal;
+    session.value = null;
   }
-  session.value = (await ask('GET /v1/console/session').catch(() => undefined)) ?? null;
 }
 
 /** @throws Refusal */
 export async function signIn(secret: string): Promise<void> {
   await ask('POST /v1/console/sessions', { body: { secret } });
-  session.value = (await ask('GET /v1/console/session')) ?? null;
+  await readSession();
+  notSignedIn.value = undefined;
 }
 
+/** @throws Refusal: he is signed in as before, and has to be told */
 export async function signOut(): Promise<void> {
-  await ask('DELETE /v1/console/session').catch(() => undefined);
+  try {
+    await ask('DELETE /v1/console/session');
+  } catch (error) {
+    if (refusalFrom(error).status !== 401) throw error;
+  }
+  sessionOver.value = 0;
   session.value = null;
+}
+
+/** What another tab of this browser has changed: a cookie is of all of them. */
+export async function seeOtherTabs(): Promise<void> {
+  if (document.hidden || session.value === undefined || session.value === null) return;
+  // Whether it answers is told by the page, which asks for more than this.
+  await readSession().catch(() => undefined);
+}
+
+async function readSession(): Promise<void> {
+  const found = (await ask('GET /v1/console/session')) ?? null;
+  if (found !== null) heardTime(found.gateway.time);
+  session.value = found;
 }

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { type Answer, type Asked, ask, type Given, type Refusal, refusalFrom } from './ask.ts';
+import { type Answer, type Asked, ask, askedOrg, type Given, type Refusal, refusalFrom } from './ask.ts';
 
 /** What is known of a question that a page asks. */
 export interface Known<T> {
@@ -20,7 +20,7 @@ const LONGEST_PAUSE_MS = 60_000;
  * @param everyMs pause between an answer and the next question; undefined: it is asked once
  */
 export function useAsk<N extends Asked>(name: N, given: Given<N> | undefined, everyMs?: number): Known<Answer<N>> {
-  const key = given === undefined ? undefined : JSON.stringify([name, given]);
+  const key = given === undefined ? undefined : JSON.stringify([name, given, askedOrg()]);
   const [known, setKnown] = useState<{ key?: string | undefined; answer?: Answer<N> | undefined; refusal?: Refusal | undefined }>({});
   const [round, setRound] = useState(0);
   const asked = useRef(given);
@@ -33,20 +33,24 @@ export function useAsk<N extends Asked>(name: N, given: Given<N> | undefined, ev
     const ending = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let failures = 0;
+    let isAsked = false;
     const next = (): void => {
       if (everyMs === undefined || ending.signal.aborted || document.hidden) return;
       timer = setTimeout(run, failures === 0 ? everyMs : Math.min(LONGEST_PAUSE_MS, everyMs * 2 ** failures));
     };
     const run = (): void => {
       timer = undefined;
+      isAsked = true;
       ask(name, question, ending.signal).then(
         (answer) => {
+          isAsked = false;
           failures = 0;
           if (ending.signal.aborted) return;
           setKnown({ key, answer });
           next();
         },
         (error: unknown) => {
+          isAsked = false;
           if (ending.signal.aborted) return;
           failures += 1;
           const refusal = refusalFrom(error);
@@ -57,9 +61,10 @@ export function useAsk<N extends Asked>(name: N, given: Given<N> | undefined, ev
     };
     const seen = (): void => {
       clearTimeout(timer);
-      if (!document.hidden) run();
+      // One question at a time: what is under way asks again by itself.
+      if (!document.hidden && !isAsked) run();
     };
-    run();
+    if (everyMs === undefined || !document.hidden) run();
     if (everyMs !== undefined) document.addEventListener('visibilitychange', seen);
     return () => {
       ending.abort();

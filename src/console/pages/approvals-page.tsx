@@ -1,33 +1,42 @@
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, type Item, type Refusal, refusalFrom } from '../kit/ask.ts';
-import { ago, bytes, longTime, money, span } from '../kit/format.ts';
+import { ago, bytes, count, longTime, money, span } from '../kit/format.ts';
+import { gatewayNow } from '../kit/gateway-time.ts';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
 import { may } from '../kit/session.ts';
 import { useAsk } from '../kit/use-ask.ts';
-import { waiting } from '../kit/waiting.ts';
+import { tellWaiting } from '../kit/waiting.ts';
 import { Decision } from '../pieces/decision.tsx';
 import { Key } from '../pieces/key.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { WORDS } from '../words.ts';
 
 const W = WORDS.approvals;
+const ASKED = 'GET /mgmt/v1/approvals';
 const EVERY_MS = 3_000;
-export type Approval = Item<'GET /mgmt/v1/approvals'>;
+/** The longest page that the list has. */
+const MOST_WAIT = 200;
+const LATELY = 50;
+export type Approval = Item<typeof ASKED>;
 
 /** What exactly am I letting through, who asks, what does it cost, what happens if I say yes? */
 export function ApprovalsPage(): JSX.Element {
   const { query } = place.value;
-  const { answer, refusal, again } = useAsk('GET /mgmt/v1/approvals', { query: { limit: 100 } }, EVERY_MS);
   const now = useSeconds();
-  const all = answer?.data.toSorted((a, b) => urgencyOf(a, now) - urgencyOf(b, now));
-  const waits = all?.filter(({ status }) => status === 'pending').length ?? 0;
+  const { all, waits, hasMore, refusal, again } = useApprovals(now);
   useEffect(() => {
-    if (all) waiting.value = waits;
-  }, [all, waits]);
+    if (all) tellWaiting(waits, hasMore);
+  }, [all, waits, hasMore]);
   const asked = query.get('approval');
-  const chosen = all?.find(({ approval_id: id }) => id === asked) ?? (asked === null ? all?.[0] : undefined);
+  const [read, setRead] = useState<string>();
+  const [decided, setDecided] = useState<string>();
+  const found = (id: string | null | undefined): Approval | undefined => all?.find(({ approval_id: known }) => known === id);
+  const chosen = asked === null ? (stillRead(found(read), decided) ?? all?.[0]) : found(asked);
+  // What somebody reads stays before him, whatever comes meanwhile: his next key is meant for it.
+  const { approval_id: id } = chosen ?? {};
+  useEffect(() => setRead(id), [id]);
   const step = (by: number): void => {
     const next = all?.[(chosen === undefined ? -1 : all.indexOf(chosen)) + by];
     if (next) go(hrefWith({ approval: next.approval_id }), true);
@@ -37,7 +46,7 @@ export function ApprovalsPage(): JSX.Element {
     <>
       <div class="top">
         <h1>{W.title}</h1>
-        <p>{all && W.wait(waits)}</p>
+        <p>{all && W.wait(waits, hasMore)}</p>
       </div>
       {refusal && <Problem refusal={refusal} again={again} />}
       {!all && !refusal && (
@@ -52,7 +61,19 @@ export function ApprovalsPage(): JSX.Element {
       )}
       {all && all.length > 0 && (
         <div class="grid two">
-          {chosen ? <ApprovalCard key={chosen.approval_id} approval={chosen} now={now} again={again} /> : <Empty title={W.choose} />}
+          {chosen ? (
+            <ApprovalCard
+              key={id}
+              approval={chosen}
+              now={now}
+              again={() => {
+                setDecided(id);
+                again();
+              }}
+            />
+          ) : (
+            <Elsewhere key={asked} id={asked} now={now} again={again} />
+          )}
           <section class="card">
             <header>
               <h2>{W.next}</h2>
@@ -75,11 +96,55 @@ export function ApprovalsPage(): JSX.Element {
                 </li>
               ))}
             </ul>
+            {hasMore && <p class="pad note">{W.moreWait(count(MOST_WAIT))}</p>}
           </section>
         </div>
       )}
     </>
   );
+}
+
+/**
+ * All that wait, however old, and those that were opened last, in the order of what is urgent. A list of the newest
+ * alone would hide a request that waits behind many that were decided.
+ */
+function useApprovals(now: number) {
+  const pending = useAsk(ASKED, { query: { status: 'pending', limit: MOST_WAIT } }, EVERY_MS);
+  const newest = useAsk(ASKED, { query: { limit: LATELY } }, EVERY_MS);
+  const waiting = pending.answer?.data;
+  const last = newest.answer?.data;
+  const again = (): void => {
+    pending.again();
+    newest.again();
+  };
+  const hasMore = pending.answer?.has_more ?? false;
+  const refusal = pending.refusal ?? newest.refusal;
+  if (waiting === undefined || last === undefined) return { all: undefined, waits: 0, hasMore, refusal, again };
+  // Of two answers that were given a moment apart, what is decided is the later word.
+  const byId = new Map([...waiting, ...last].map((one) => [one.approval_id, one]));
+  for (const one of waiting) if (byId.get(one.approval_id)?.status === 'pending') byId.set(one.approval_id, one);
+  const all = [...byId.values()].sort((a, b) => urgencyOf(a, now) - urgencyOf(b, now));
+  return { all, waits: all.filter(({ status }) => status === 'pending').length, hasMore, refusal, again };
+}
+
+/** What was read before, unless whoever reads has just decided it: then the next one comes. */
+function stillRead(read: Approval | undefined, decided: string | undefined): Approval | undefined {
+  return read?.status !== 'pending' && read?.approval_id === decided ? undefined : read;
+}
+
+interface ElsewhereFacts {
+  readonly id: string | null;
+  readonly now: number;
+  readonly again: () => void;
+}
+
+/** One that an address names, and that is in no list any more. */
+function Elsewhere({ id, now, again }: ElsewhereFacts): JSX.Element {
+  const { answer, refusal } = useAsk(ASKED, id === null ? undefined : { query: { approval_id: id } });
+  const [found] = answer?.data ?? [];
+  if (refusal) return <Problem refusal={refusal} />;
+  if (found) return <ApprovalCard approval={found} now={now} again={again} />;
+  return <Empty title={id === null ? W.choose : answer ? W.gone : WORDS.loading} />;
 }
 
 /** Held ones first, then those that end soonest; behind them what is decided, the newest first. */
@@ -135,17 +200,12 @@ function ApprovalCard({
 
 /** What a yes does, before anybody says it. */
 function consequenceOf(approval: Approval): string {
-  const { held, action, estimated_cost_usd: cost } = approval;
-  const parts = [held ? W.yesHeld(action.target_host) : W.yesLater(action.target_host)];
+  const { held, action, needs, on_approval: does, estimated_cost_usd: cost } = approval;
+  // Who else has to say yes, and of which groups, is counted in one place: by the gateway.
+  const ofSeveral = needs === undefined || does === undefined ? undefined : W.yesCounts(does);
+  const parts = [ofSeveral ?? (held ? W.yesHeld(action.target_host) : W.yesLater(action.target_host))];
   if (cost !== undefined) parts.push(W.mayCost(money(cost)));
-  const missing = missingOf(approval);
-  if (missing > 1) parts.push(W.stillNeeds(missing - 1));
   return parts.join(' ');
-}
-
-function missingOf({ needs, decisions }: Approval): number {
-  const wanted = needs?.reduce((sum, { required }) => Math.max(sum, required), 1) ?? 1;
-  return wanted - (decisions?.filter(({ status }) => status === 'approved').length ?? 0);
 }
 
 function ApprovalFacts({ approval }: { readonly approval: Approval }): JSX.Element {
@@ -184,7 +244,7 @@ function ApprovalFacts({ approval }: { readonly approval: Approval }): JSX.Eleme
           .join(' · ')}
       </dd>
       <dt>{F.content}</dt>
-      <dd>{W.noContent(sizes)}</dd>
+      <dd>{action.params === undefined ? W.noContent(sizes) : <pre class="command">{JSON.stringify(action.params, undefined, 2)}</pre>}</dd>
       {(needs !== undefined || decisions.length > 0) && (
         <>
           <dt>{F.people}</dt>
@@ -231,6 +291,11 @@ function Decide({ approval, again }: { readonly approval: Approval; readonly aga
     setAsked(false);
     again();
   };
+  const yes = useRef<HTMLButtonElement>(null);
+  // Once: whoever goes on to *Cancel* is not called back.
+  useEffect(() => {
+    if (choice !== undefined) yes.current?.focus();
+  }, [choice]);
   const Enter: Readonly<Record<string, () => void>> = choice === undefined ? {} : { Enter: () => void confirm() };
   useKeys({ a: choose('approve'), d: choose('deny'), Escape: choose(undefined), ...Enter });
   return (
@@ -261,7 +326,7 @@ function Decide({ approval, again }: { readonly approval: Approval; readonly aga
               type="button"
               class={`btn primary${choice === 'deny' ? ' danger' : ''}`}
               disabled={isAsked}
-              ref={(button) => button?.focus()}
+              ref={yes}
               onClick={() => void confirm()}
             >
               {choice === 'approve' ? W.confirmYes : W.confirmNo} <Key>Enter</Key>
@@ -278,9 +343,9 @@ function Decide({ approval, again }: { readonly approval: Approval; readonly aga
 
 /** The time, each second: what is left of it is shown. */
 function useSeconds(): number {
-  const [now, setNow] = useState(() => Date.now());
+  const [now, setNow] = useState(gatewayNow);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 1_000);
+    const timer = setInterval(() => setNow(gatewayNow()), 1_000);
     return () => clearInterval(timer);
   }, []);
   return now;

@@ -85,7 +85,7 @@ export function CallFilters({ query }: { readonly query: URLSearchParams }): JSX
         {isOpen ? W.fewer : W.more}
       </button>
       {hasAny && (
-        <a class="btn quiet" href={hrefWith(Object.fromEntries([...FILTERS, 'cursor', 'call'].map((name) => [name, undefined])))}>
+        <a class="btn quiet" href={hrefWith(Object.fromEntries([...FILTERS, 'cursor', 'at', 'call'].map((name) => [name, undefined])))}>
           {W.clear}
         </a>
       )}
@@ -142,5 +142,7 @@ function ChoiceOf({ name, value }: FilterFacts): JSX.Element {
 
 /** Another filter is another list: it begins at its beginning. */
 function set(name: string, value: string): void {
-  go(hrefWith({ [name]: value === '' ? undefined : value, cursor: undefined, call: undefined }));
+  // Where a comma stands before cents, somebody types one.
+  const meant = name === 'min_cost_usd' ? value.replace(/^(\d*),(\d+)$/, '$1.$2') : value;
+  go(hrefWith({ [name]: meant === '' ? undefined : meant, cursor: undefined, at: undefined, call: undefined }));
 }

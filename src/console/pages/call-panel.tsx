@@ -1,11 +1,12 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { type Answer, urlOf } from '../kit/ask.ts';
+import type { Answer } from '../kit/ask.ts';
 import { bytes, count, longTime, milliseconds, money } from '../kit/format.ts';
 import { hrefOf } from '../kit/place.ts';
 import { type CallRecord, curlOf, modelOf, recordOf, whoOf } from '../kit/record.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { CopyButton } from '../pieces/copy.tsx';
 import { Decision, toneOf } from '../pieces/decision.tsx';
+import { Download } from '../pieces/download.tsx';
 import { Key } from '../pieces/key.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { WORDS } from '../words.ts';
@@ -65,9 +66,9 @@ export function CallPanel({ id, place, close }: CallPanelFacts): JSX.Element {
           <div class="actions-line">
             <CopyButton text={() => curlOf(call)}>{W.copyCurl}</CopyButton>
             <CopyButton text={() => location.href}>{W.copyLink}</CopyButton>
-            <a class="btn quiet" href={urlOf('GET /mgmt/v1/records/{hash}', { params })} target="_blank" rel="noreferrer">
+            <Download asks="GET /mgmt/v1/records/{hash}" given={{ params }} name={`${call.record_id}.json`}>
               {W.json}
-            </a>
+            </Download>
           </div>
         </div>
       )}

@@ -1,6 +1,7 @@
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { Given } from '../kit/ask.ts';
+import { gatewayNow } from '../kit/gateway-time.ts';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefWith, place } from '../kit/place.ts';
 import { type CallRecord, recordOf } from '../kit/record.ts';
@@ -21,9 +22,10 @@ const ALSO = ['workload_id', 'caller_id', 'project', 'target_host'] as const;
 export function CallsPage(): JSX.Element {
   const { query } = place.value;
   const range = rangeOf(query);
-  const [since, setSince] = useState(() => Date.now());
+  const [opened, setOpened] = useState(gatewayNow);
+  // A cursor is good for the list that it was given for alone, whose beginning goes with it in the address.
+  const since = timeOf(query.get('at')) ?? opened;
   const filters = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? undefined]));
-  // The address of a page that was sent to somebody shows what it showed: its end is in the cursor.
   const from = useMemo(() => new Date(since - range.ms).toISOString(), [since, range.ms]);
   const given = { query: { ...filters, from, limit: ROWS, cursor: query.get('cursor') ?? undefined } } as Given<typeof ASKED>;
   const { answer, refusal, again } = useAsk(ASKED, given);
@@ -43,11 +45,11 @@ export function CallsPage(): JSX.Element {
     '[': () => step(-1),
     ']': () => step(1),
     '.': () => newest(),
-    Escape: () => go(hrefWith({ call: undefined })),
+    ...(chosen === undefined ? {} : { Escape: () => go(hrefWith({ call: undefined })) }),
   });
   const newest = (): void => {
-    go(hrefWith({ cursor: undefined, call: undefined }), true);
-    setSince(Date.now());
+    go(hrefWith({ cursor: undefined, at: undefined, call: undefined }), true);
+    setOpened(gatewayNow());
     again();
   };
   const table =
@@ -65,7 +67,7 @@ export function CallsPage(): JSX.Element {
             {W.newest}
           </button>
           {answer?.has_more && (
-            <a class="btn" href={hrefWith({ cursor: answer.next_cursor ?? undefined, call: undefined })}>
+            <a class="btn" href={hrefWith({ cursor: answer.next_cursor ?? undefined, at: String(since), call: undefined })}>
               {W.older}
             </a>
           )}
@@ -94,6 +96,11 @@ export function CallsPage(): JSX.Element {
       )}
     </div>
   );
+}
+
+/** Milliseconds since the epoch, as an address holds them; undefined: none that could be a time. */
+function timeOf(text: string | null): number | undefined {
+  return text !== null && /^\d{1,14}$/.test(text) ? Number(text) : undefined;
 }
 
 /** -1: it is not on this page. */

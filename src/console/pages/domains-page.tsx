@@ -144,8 +144,9 @@ export function whoGoes({ workloads }: Pick<Domain, 'workloads'>): string {
 
 /** A rule that can be put into a bundle; nothing is changed by looking at it. */
 function RuleSheet({ domain, close }: { readonly domain: string; readonly close: () => void }): JSX.Element {
+  // Quoted both: a name may be a number, or begin with what means something in YAML.
   const text = `targets:
-  - id: ${domain.replace(/[^A-Za-z0-9]+/g, '-')}
+  - id: ${JSON.stringify(`use-of-${domain.replace(/[^A-Za-z0-9]+/g, '-')}`)}
     when: {field: context.action.target_host, equals: ${JSON.stringify(domain)}}
     effect: {decision: deny, reason: "ask the platform team before you use this"}
 `;

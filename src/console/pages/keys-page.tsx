@@ -2,6 +2,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { type Answer, ask, type Item, type Refusal, refusalFrom } from '../kit/ask.ts';
 import { ago, dayAndMonth, longTime } from '../kit/format.ts';
+import { gatewayNow } from '../kit/gateway-time.ts';
 import { may } from '../kit/session.ts';
 import { type Known, useAsk } from '../kit/use-ask.ts';
 import { CopyButton } from '../pieces/copy.tsx';
@@ -223,7 +224,7 @@ function NewKey({ done }: { readonly done: () => void }): JSX.Element {
             kind: given['kind'] as Key['kind'],
             scopes: (given['scopes'] ?? 'read').split(',') as Key['scopes'][number][],
             ...(groups.length === 0 ? {} : { groups }),
-            ...(days > 0 ? { expires_at: new Date(Date.now() + days * DAY_MS).toISOString() } : {}),
+            ...(days > 0 ? { expires_at: new Date(gatewayNow() + days * DAY_MS).toISOString() } : {}),
           },
         }),
       );

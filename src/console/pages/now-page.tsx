@@ -1,11 +1,12 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { ago, count, hourAndMinute, money, percentOf, share, zone } from '../kit/format.ts';
+import { heardTime } from '../kit/gateway-time.ts';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
 import { type CallRecord, recordOf } from '../kit/record.ts';
 import { useAsk } from '../kit/use-ask.ts';
-import { waiting } from '../kit/waiting.ts';
+import { tellWaiting } from '../kit/waiting.ts';
 import { Bar } from '../pieces/bar.tsx';
 import { CallsTable } from '../pieces/calls-table.tsx';
 import { Chart, Legend } from '../pieces/chart.tsx';
@@ -29,7 +30,9 @@ export function NowPage(): JSX.Element {
   const window = asked !== null && WINDOWS.includes(asked) ? asked : '24h';
   const { answer, refusal, again } = useAsk('GET /mgmt/v1/overview', { query: { window, tz: zone() } }, EVERY_MS);
   useEffect(() => {
-    if (answer) waiting.value = answer.waiting.approvals.length;
+    if (answer === undefined) return;
+    heardTime(answer.at);
+    tellWaiting(answer.waiting.approvals.length, answer.waiting.more);
   }, [answer]);
   return (
     <>

@@ -1,11 +1,12 @@
 import type { JSX } from 'preact';
-import { type Answer, type Given, urlOf } from '../kit/ask.ts';
+import type { Answer, Given } from '../kit/ask.ts';
 import { count, dayAndMonth, dollarsForChart, money, percentOf, reportDay, zone } from '../kit/format.ts';
 import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { Bar } from '../pieces/bar.tsx';
 import { Chart, Legend } from '../pieces/chart.tsx';
 import type { ChartFacts } from '../pieces/chart-facts.ts';
+import { Download } from '../pieces/download.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { Tile } from '../pieces/tile.tsx';
 import { WORDS } from '../words.ts';
@@ -17,6 +18,8 @@ type By = keyof typeof W.keys;
 type Period = keyof typeof W.periods;
 const COLOURS = ['--c1', '--c2', '--c3', '--c4', '--c5'];
 const MOST_ROWS = 100;
+/** As which a report names all that have no row of their own. */
+const REST = 'other';
 
 /** Who spent what, where will the month end, which numbers are not certain? */
 export function SpendPage(): JSX.Element {
@@ -35,9 +38,9 @@ export function SpendPage(): JSX.Element {
         <span class="right">
           <Choice label={W.period} value={period} of={W.periods} name="period" />
           <Choice label={W.by} value={by} of={W.keys} name="by" before={`${W.by} `} />
-          <a class="btn" href={urlOf(ASKED, { query: { ...days, by, format: 'csv' } })} download={`spend-${by}.csv`}>
+          <Download asks={ASKED} given={{ query: { ...days, by, format: 'csv' } }} name={`spend-${by}.csv`}>
             {W.csv}
-          </a>
+          </Download>
         </span>
       </div>
       {refusal && <Problem refusal={refusal} again={again} />}
@@ -231,7 +234,7 @@ function Rows({ report, by }: { readonly report: Report; readonly by: By }): JSX
           return (
             <tr key={name}>
               <th scope="row" class="cut">
-                {name === '' ? noName : <a href={callsOf(by, name)}>{name}</a>}
+                {name === '' ? noName : name === REST ? W.rest : <a href={callsOf(by, name)}>{name}</a>}
               </th>
               <td class="num" title={money(row.cost_usd, true)}>
                 {money(row.cost_usd)}

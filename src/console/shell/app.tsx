@@ -2,7 +2,7 @@ import type { FunctionComponent, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefOf, place } from '../kit/place.ts';
-import { session } from '../kit/session.ts';
+import { may, session } from '../kit/session.ts';
 import { ApprovalsPage } from '../pages/approvals-page.tsx';
 import { CallsPage } from '../pages/calls-page.tsx';
 import { DomainsPage } from '../pages/domains-page.tsx';
@@ -29,12 +29,13 @@ const PAGES: Readonly<Record<string, { readonly title: string; readonly page: Fu
 export function App(): JSX.Element | null {
   const who = session.value;
   if (who === undefined) return null;
-  return who === null ? <SignIn /> : <Frame />;
+  return who === null ? <SignIn /> : <Frame key={who.id} />;
 }
 
 function Frame(): JSX.Element {
   const [helps, setHelps] = useState(false);
-  const { page: name } = place.value;
+  // Who decides about what waits and reads nothing else has that page alone.
+  const name = may('read') ? place.value.page : 'approvals';
   const found = PAGES[name];
   useEffect(() => {
     document.title = `${found?.title ?? WORDS.product} · ${WORDS.product}`;

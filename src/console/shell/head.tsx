@@ -1,11 +1,13 @@
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
+import { refusalFrom } from '../kit/ask.ts';
 import { zone } from '../kit/format.ts';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefOf } from '../kit/place.ts';
-import { may, session, signOut } from '../kit/session.ts';
+import { may, signOut } from '../kit/session.ts';
 import { Key } from '../pieces/key.tsx';
 import { WORDS } from '../words.ts';
+import { OrgField } from './org-field.tsx';
 import { StopSheet } from './stop-sheet.tsx';
 
 const RECORD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -14,8 +16,11 @@ const RECORD_HASH = /^[0-9a-f]{64}$/i;
 export function Head(): JSX.Element {
   const [stops, setStops] = useState(false);
   const field = useRef<HTMLInputElement>(null);
-  const who = session.value;
+  const [problem, setProblem] = useState<string>();
   useKeys({ '/': () => field.current?.focus() });
+  const leave = (): void => {
+    signOut().catch((error: unknown) => setProblem(WORDS.signIn.notOut(refusalFrom(error).message)));
+  };
   const find = (event: SubmitEvent): void => {
     event.preventDefault();
     const text = field.current?.value.trim() ?? '';
@@ -36,10 +41,13 @@ export function Head(): JSX.Element {
       <span class="sec hide-m hide-s" title={WORDS.head.zone(zone())}>
         {zone()}
       </span>
-      <span class="sec hide-s" title={WORDS.head.account(who?.name ?? '')}>
-        {who?.org_id}
-      </span>
-      <button type="button" class="btn quiet hide-s" onClick={() => void signOut()}>
+      <OrgField />
+      {problem !== undefined && (
+        <span class="note" role="alert">
+          {problem}
+        </span>
+      )}
+      <button type="button" class="btn quiet" onClick={leave}>
         {WORDS.signIn.out}
       </button>
       {may('write') && (

@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { hrefOf, place } from '../kit/place.ts';
-import { session } from '../kit/session.ts';
+import { may, session } from '../kit/session.ts';
 import { waiting } from '../kit/waiting.ts';
 import { WORDS } from '../words.ts';
 import { Brand } from './brand.tsx';
@@ -16,19 +16,20 @@ const LINKS = [
 const RUN = [{ page: 'keys', name: WORDS.nav.keys }] as const;
 
 export function Side(): JSX.Element {
-  const { page } = place.value;
+  const reads = may('read');
+  const page = reads ? place.value.page : 'approvals';
   return (
     <div class="side">
       <nav aria-label={WORDS.nav.label}>
         <Brand version={session.value?.gateway.version} />
-        {LINKS.map((link) => (
+        {LINKS.filter(({ page }) => reads || page === 'approvals').map((link) => (
           <a class="nav" key={link.page} href={hrefOf(link.page)} aria-current={link.page === page ? 'page' : undefined}>
             {link.name}
-            {link.page === 'approvals' && waiting.value > 0 && <span class="n">{waiting.value}</span>}
+            {link.page === 'approvals' && waiting.value !== '' && <span class="n">{waiting.value}</span>}
           </a>
         ))}
-        <div class="nav-h">{WORDS.nav.run}</div>
-        {RUN.map((link) => (
+        {reads && <div class="nav-h">{WORDS.nav.run}</div>}
+        {(reads ? RUN : []).map((link) => (
           <a class="nav minor" key={link.page} href={hrefOf(link.page)} aria-current={link.page === page ? 'page' : undefined}>
             {link.name}
           </a>

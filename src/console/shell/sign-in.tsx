@@ -1,12 +1,12 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Refusal, sessionOver } from '../kit/ask.ts';
-import { signIn } from '../kit/session.ts';
+import { notSignedIn, signIn } from '../kit/session.ts';
 import { WORDS } from '../words.ts';
 import { Brand } from './brand.tsx';
 
 export function SignIn(): JSX.Element {
-  const [refusal, setRefusal] = useState<string>();
+  const [refusal, setRefusal] = useState(notSignedIn.value?.message);
   const [isAsked, setAsked] = useState(false);
   const W = WORDS.signIn;
   const submit = async (event: SubmitEvent): Promise<void> => {

@@ -2,6 +2,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { ask, type Refusal, refusalFrom } from '../kit/ask.ts';
 import { ago } from '../kit/format.ts';
+import { gatewayNow } from '../kit/gateway-time.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { Sheet } from '../pieces/sheet.tsx';
 import { Problem } from '../pieces/states.tsx';
@@ -39,7 +40,7 @@ export function StopSheet({ close }: { readonly close: () => void }): JSX.Elemen
           reason: given['reason']?.trim() ?? '',
           // The pattern of the field lets nothing else through.
           confirm: 'stop',
-          ...(minutes > 0 ? { until: new Date(Date.now() + minutes * MINUTE_MS).toISOString() } : {}),
+          ...(minutes > 0 ? { until: new Date(gatewayNow() + minutes * MINUTE_MS).toISOString() } : {}),
         },
       }),
     );
