@@ -1,3 +1,6 @@
+import { GOVERN_WORDS } from './words-govern.ts';
+import { RUN_WORDS } from './words-run.ts';
+
 /* Every sentence of the console, in English: another language is another object of this form. */
 export const WORDS = {
   product: 'Gateway',
@@ -9,6 +12,8 @@ export const WORDS = {
   skip: 'Skip to the content',
   none: '–',
   cancel: 'Cancel',
+  older: 'Older',
+  filters: { any: 'any', clear: 'Clear', remove: (name: string) => `Remove the filter ${name}` },
   decisions: {
     allow: 'allow',
     downgrade: 'downgrade',
@@ -26,13 +31,19 @@ export const WORDS = {
   },
   nav: {
     label: 'Pages',
+    govern: 'Govern',
     run: 'Run',
     now: 'Now',
     calls: 'Calls',
     approvals: 'Approvals',
     spend: 'Spend',
     domains: 'Domains',
+    limits: 'Limits',
+    quarantine: 'Quarantine',
+    providers: 'Providers',
+    nodes: 'Nodes',
     keys: 'Keys and people',
+    audit: 'Audit',
     notFound: 'There is no such page.',
   },
   signIn: {
@@ -125,11 +136,8 @@ export const WORDS = {
       label_value: 'Label value',
       action_type: 'Action',
     },
-    any: 'any',
     more: 'More filters',
     fewer: 'Fewer filters',
-    clear: 'Clear',
-    remove: (name: string) => `Remove the filter ${name}`,
     doubts: { any: 'not certain', no_usage: 'no usage told', default_rate: 'default price' },
     columns: {
       time: 'Time',
@@ -146,7 +154,6 @@ export const WORDS = {
     noneHint: 'Take a filter away, or look further back.',
     noneAtAll: 'No call yet',
     noneAtAllHint: 'Point a program at the gateway; its calls appear here within a second.',
-    older: 'Older',
     newest: 'Newest',
     shown: (count: number) => (count === 1 ? '1 call on this page' : `${count} calls on this page`),
     estimate: (usd: string) => `est. ${usd}`,
@@ -374,6 +381,8 @@ export const WORDS = {
     sessionCaption: 'Sessions of the console',
     noSessions: 'Nobody has signed in',
   },
+  ...GOVERN_WORDS,
+  ...RUN_WORDS,
   stop: {
     button: 'Stop…',
     title: 'Stop AI traffic now',
@@ -405,7 +414,12 @@ export const WORDS = {
       ['g a', 'Approvals'],
       ['g s', 'Spend'],
       ['g d', 'Domains'],
+      ['g l', 'Limits'],
+      ['g q', 'Quarantine'],
+      ['g v', 'Providers'],
+      ['g o', 'Nodes'],
       ['g k', 'Keys and people'],
+      ['g u', 'Audit'],
       ['/', 'Find a call'],
       ['j k', 'Next and previous in a list'],
       ['[ ]', 'Newer and older call within the filters'],

@@ -63,3 +63,8 @@ function placeOf({ pathname, search }: { readonly pathname: string; readonly sea
   const below = pathname.slice(`${ROOT.pathname}console/`.length);
   return { page: below.split('/')[0] ?? '', query: new URLSearchParams(search) };
 }
+
+/** What the address asks for where it is one of `of`, else what is usual. */
+export function chosenOf<K extends string>(asked: string | null, of: Readonly<Record<K, string>>, usual: NoInfer<K>): K {
+  return asked !== null && Object.hasOwn(of, asked) ? (asked as K) : usual;
+}

@@ -66,7 +66,7 @@ export function CallsPage(): JSX.Element {
           </button>
           {answer?.has_more && (
             <a class="btn" href={hrefWith({ cursor: answer.next_cursor ?? undefined, call: undefined })}>
-              {W.older}
+              {WORDS.older}
             </a>
           )}
         </div>

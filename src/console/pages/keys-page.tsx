@@ -7,6 +7,7 @@ import { type Known, useAsk } from '../kit/use-ask.ts';
 import { CopyButton } from '../pieces/copy.tsx';
 import { Sheet } from '../pieces/sheet.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
+import { Sure } from '../pieces/sure.tsx';
 import { WORDS } from '../words.ts';
 
 const W = WORDS.keys;
@@ -296,39 +297,5 @@ function Choice({
         ))}
       </select>
     </label>
-  );
-}
-
-interface SureFacts {
-  readonly title: string;
-  readonly hint: string;
-  readonly word: string;
-  readonly does: () => Promise<unknown>;
-  readonly done: () => void;
-  readonly close: () => void;
-}
-
-/** Asks once more before something is gone. */
-function Sure({ title, hint, word, does, done, close }: SureFacts): JSX.Element {
-  const [refusal, setRefusal] = useState<Refusal>();
-  const submit = (event: SubmitEvent): void => {
-    event.preventDefault();
-    does().then(done, (error: unknown) => setRefusal(refusalFrom(error)));
-  };
-  return (
-    <Sheet title={title} close={close}>
-      <form class="form" onSubmit={submit}>
-        {refusal && <Problem refusal={refusal} />}
-        <p>{hint}</p>
-        <div class="actions">
-          <button type="button" class="btn" onClick={close}>
-            {WORDS.cancel}
-          </button>
-          <button type="submit" class="btn primary danger">
-            {word}
-          </button>
-        </div>
-      </form>
-    </Sheet>
   );
 }

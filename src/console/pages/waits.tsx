@@ -102,7 +102,7 @@ function strangersOf({ waiting, unmanaged_domains: domains, at }: Overview): rea
   const held = waiting.in_quarantine;
   const quarantine = {
     key: 'quarantine',
-    href: hrefOf('calls', { decision: 'quarantine' }),
+    href: hrefOf('quarantine'),
     sign: <Dot />,
     what: W.quarantined(count(held)),
     note: '',

@@ -1,4 +1,4 @@
-import type { JSX } from 'preact';
+import { Fragment, type JSX } from 'preact';
 import { hrefOf, place } from '../kit/place.ts';
 import { session } from '../kit/session.ts';
 import { waiting } from '../kit/waiting.ts';
@@ -13,7 +13,25 @@ const LINKS = [
   { page: 'spend', name: WORDS.nav.spend },
   { page: 'domains', name: WORDS.nav.domains },
 ] as const;
-const RUN = [{ page: 'keys', name: WORDS.nav.keys }] as const;
+/** What is looked at less often, by what it is for. */
+const GROUPS = [
+  {
+    name: WORDS.nav.govern,
+    links: [
+      { page: 'limits', name: WORDS.nav.limits },
+      { page: 'quarantine', name: WORDS.nav.quarantine },
+      { page: 'providers', name: WORDS.nav.providers },
+    ],
+  },
+  {
+    name: WORDS.nav.run,
+    links: [
+      { page: 'nodes', name: WORDS.nav.nodes },
+      { page: 'keys', name: WORDS.nav.keys },
+      { page: 'audit', name: WORDS.nav.audit },
+    ],
+  },
+] as const;
 
 export function Side(): JSX.Element {
   const { page } = place.value;
@@ -27,11 +45,15 @@ export function Side(): JSX.Element {
             {link.page === 'approvals' && waiting.value > 0 && <span class="n">{waiting.value}</span>}
           </a>
         ))}
-        <div class="nav-h">{WORDS.nav.run}</div>
-        {RUN.map((link) => (
-          <a class="nav minor" key={link.page} href={hrefOf(link.page)} aria-current={link.page === page ? 'page' : undefined}>
-            {link.name}
-          </a>
+        {GROUPS.map(({ name, links }) => (
+          <Fragment key={name}>
+            <div class="nav-h">{name}</div>
+            {links.map((link) => (
+              <a class="nav minor" key={link.page} href={hrefOf(link.page)} aria-current={link.page === page ? 'page' : undefined}>
+                {link.name}
+              </a>
+            ))}
+          </Fragment>
         ))}
       </nav>
     </div>
