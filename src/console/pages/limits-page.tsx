@@ -17,16 +17,15 @@ const ASKED = 'GET /mgmt/v1/budgets/limits';
 const ROWS = 200;
 const DAY_MS = 86_400_000;
 type Limit = Item<typeof ASKED>;
-type Outlook = Limit['forecast']['outlook'];
 const LOOKS = { reached: ['deny', '✕'], will_be_reached: ['wait', '!'], holds: ['allow', '✓'], unknown: ['error', '·'] } as const;
 
 /** Which limit bites next? */
 export function LimitsPage(): JSX.Element {
   const { query } = place.value;
   const scope = chosenOf(query.get('scope'), W.scopes, 'all');
-  const given: Given<typeof ASKED> = {
-    query: { scope: scope === 'all' ? undefined : scope, limit: ROWS, cursor: query.get('cursor') ?? undefined } as object,
-  };
+  const given = {
+    query: { scope: scope === 'all' ? undefined : scope, limit: ROWS, cursor: query.get('cursor') ?? undefined },
+  } as Given<typeof ASKED>;
   const { answer, refusal, again } = useAsk(ASKED, given);
   const limits = answer?.data.toSorted((a, b) => urgencyOf(a) - urgencyOf(b));
   return (
@@ -161,9 +160,8 @@ function Row({ limit }: { readonly limit: Limit }): JSX.Element {
 }
 
 function OutlookOf({ forecast }: Pick<Limit, 'forecast'>): JSX.Element {
-  const outlook: Outlook = forecast.outlook;
+  const { outlook, forecast_usd: usd, reached_at: at } = forecast;
   const [tone, sign] = LOOKS[outlook];
-  const { forecast_usd: usd, reached_at: at } = forecast;
   const when = outlook === 'will_be_reached' && at !== null ? ` ${momentOf(at)}` : '';
   return (
     <>

@@ -24,6 +24,7 @@ export function NodesPage(): JSX.Element {
   const given = { query: { limit: ROWS, ...cursorOf(place.value.query) } };
   const { answer, refusal, again } = useAsk(ASKED, given, EVERY_MS);
   const health = useAsk('GET /mgmt/v1/health', {}, EVERY_MS);
+  const problem = refusal ?? health.refusal;
   const isReady = answer !== undefined && (health.answer ?? health.refusal) !== undefined;
   return (
     <>
@@ -31,7 +32,7 @@ export function NodesPage(): JSX.Element {
         <h1>{W.title}</h1>
         <p>{answer && summaryOf(answer.data)}</p>
       </div>
-      {(refusal ?? health.refusal) && <Problem refusal={(refusal ?? health.refusal) as never} again={again} />}
+      {problem && <Problem refusal={problem} again={refusal ? again : health.again} />}
       <section class="card spaced" aria-label={W.title}>
         {!isReady && !refusal && <Skeleton rows={3} />}
         {answer && isReady && <Nodes nodes={answer.data} health={health.answer} />}

@@ -19,12 +19,12 @@ const ROWS = 100;
 type Entry = Item<typeof ASKED>;
 const ACTIVE: Readonly<Record<keyof typeof W.presets, boolean | undefined>> = { held: true, released: false, all: undefined };
 
-/** Who is stopped and why, and what would happen if he went on? */
+/** Who is stopped and why, and is it safe to release? */
 export function QuarantinePage(): JSX.Element {
   const { query } = place.value;
   const [entry, setEntry] = useState<Entry>();
   const preset = chosenOf(query.get('show'), W.presets, 'held');
-  const given: Given<typeof ASKED> = { query: { active: ACTIVE[preset], limit: ROWS, cursor: query.get('cursor') ?? undefined } as object };
+  const given = { query: { active: ACTIVE[preset], limit: ROWS, cursor: query.get('cursor') ?? undefined } } as Given<typeof ASKED>;
   const { answer, refusal, again } = useAsk(ASKED, given);
   const close = (): void => setEntry(undefined);
   return (
