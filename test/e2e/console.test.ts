@@ -1,4 +1,5 @@
-// The console in a real browser: what it shows, what it lets one do, by keyboard too, and that nothing in it acts by itself.
+// The console in a real browser: what it shows, what it lets one do, by keyboard too, and that nothing in it acts by
+// itself.
 import { readFileSync } from 'node:fs';
 import { createServer, request as httpRequest } from 'node:http';
 import { createRequire } from 'node:module';

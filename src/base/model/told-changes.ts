@@ -16,8 +16,8 @@ const BESIDE: readonly string[] = [
 const TEXTS: readonly string[] = ['policy_overlay', 'cp_overlay', 'cp_bundle', 'remote_bundle'];
 
 /**
- * Whether a change tells a person more than the head of its entry does: what stands there already, when it was, and what
- * the store keeps for itself are left out. Whoever wants all asks for the entry itself (decision 9.6).
+ * Whether a change tells a person more than the head of its entry does: what stands there already, when it was, and
+ * what the store keeps for itself are left out. Whoever wants all asks for the entry itself (decision 9.6).
  */
 export function tellsMore(
   { entity, member, before_value: was, after_value: is }: AuditChange,
