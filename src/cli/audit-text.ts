@@ -1,27 +1,14 @@
 import { cellWidth, cutToCells } from '../base/lib/cell-width.ts';
 import type { AuditChange, AuditEntry } from '../base/model/audit-entry.ts';
 import { principalText } from '../base/model/principal.ts';
+import { tellsMore } from '../base/model/told-changes.ts';
 import { cellText, terminalText } from './terminal-text.ts';
 
-/** Members that say nothing to a person who reads an entry. */
-const PASSED_OVER: readonly string[] = [
-  ...['org_id', 'created_at', 'updated_at', 'due', 'share.caller', 'share.org', 'folder_hash', 'put_at', 'content_hash', 'taken_at'],
-  ...['credential.org_id', 'credential.created_at', 'credential.updated_at', 'revision', 'value.org_id', 'signature'],
-  // Who it was stands above.
-  ...['decided_by_principal', 'released_by_principal'].flatMap((member) => ['id', 'kind', 'name'].map((part) => `${member}.${part}`)),
-];
-/** What the store keeps beside a thing so that it is found, or told. */
-const BESIDE: readonly string[] = [
-  ...['outbox', 'approval_pending', 'quarantine_active', 'alert_subscription_of', 'custom_connector_host'],
-  ...['cp_versions', 'cp_update', 'remote_bundle_highest'],
-];
 /** Things that people call otherwise than the store. */
 const CALLED: Readonly<Record<string, string>> = { delegation_revoked: 'revocation of delegation' };
 /** A member whose value is a secret, or may be one. */
 const HIDDEN = '(not shown)';
 const NONE = '(none)';
-/** What rules stand in: its hashes say nothing beside them. */
-const TEXTS: readonly string[] = ['policy_overlay', 'cp_overlay', 'cp_bundle', 'remote_bundle'];
 /** A stranger's id says nothing where there is a name. */
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 /** Of a rule that is new, or gone. */
@@ -42,7 +29,7 @@ export function auditEntryText(entry: AuditEntry, columns: number | undefined): 
 /** Undefined: it does not say all, or does not fit. */
 function sentence(entry: AuditEntry, columns: number | undefined): readonly string[] | undefined {
   const { principal, from, org_id: orgId, more_changes: more } = entry;
-  const [change, another] = entry.changes.filter((one) => saysMore(one, entry) && one.before !== one.after);
+  const [change, another] = entry.changes.filter((one) => tellsMore(one, entry) && one.before !== one.after);
   if (change === undefined || another !== undefined || more !== undefined) return undefined;
   const done = doneTo(change, entry);
   if (done === undefined) return undefined;
@@ -90,7 +77,7 @@ function details(entry: AuditEntry): readonly string[] {
   return [
     ...(name === undefined ? [] : [`  ${terminalText(name)}`]),
     `  by ${terminalText(whoText(entry))} from ${terminalText(from)}`,
-    ...changeLines(changes.filter((change) => saysMore(change, entry))),
+    ...changeLines(changes.filter((change) => tellsMore(change, entry))),
     ...(isAsBefore(entry) ? ['    no rule is another: the policy is as before'] : []),
     ...(more === undefined ? [] : [`  and ${more} more changes, of which the entry keeps no more`]),
   ];
@@ -105,17 +92,6 @@ function whoText({ principal, node_id: node }: AuditEntry): string {
 /** Whether a policy was read again and was what it was, down to its hash. */
 function isAsBefore({ changes, more_changes: more }: AuditEntry): boolean {
   return more === undefined && changes.length > 0 && changes.every(({ entity, before, after }) => entity === 'policy' && before === after);
-}
-
-/** What stands above already, and when it was, is left out; `--json` has it all. */
-function saysMore(
-  { entity, member, before_value: was, after_value: is }: AuditChange,
-  { object, object_name: name, changes }: AuditEntry,
-): boolean {
-  if (PASSED_OVER.includes(member) || BESIDE.includes(entity)) return false;
-  if (TEXTS.includes(entity) && changes.some(({ rule }) => rule !== undefined)) return false;
-  if (member === 'bundle_yaml' && changes.some((one) => one.entity === entity && one.member === 'version')) return false;
-  return was !== undefined || is === undefined || (is !== object && is !== name);
 }
 
 /** The parts of a secret are one line: nobody can tell them apart. */

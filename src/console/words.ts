@@ -1,3 +1,6 @@
+import { GOVERN_WORDS } from './words-govern.ts';
+import { RUN_WORDS } from './words-run.ts';
+
 /* Every sentence of the console, in English: another language is another object of this form. */
 export const WORDS = {
   product: 'Gateway',
@@ -11,6 +14,8 @@ export const WORDS = {
   cancel: 'Cancel',
   noAnswer: 'The gateway does not answer.',
   notSaved: (why: string) => `Not saved. ${why}`,
+  older: 'Older',
+  filters: { any: 'any', clear: 'Clear', remove: (name: string) => `Remove the filter ${name}` },
   decisions: {
     allow: 'allow',
     downgrade: 'downgrade',
@@ -28,13 +33,19 @@ export const WORDS = {
   },
   nav: {
     label: 'Pages',
+    govern: 'Govern',
     run: 'Run',
     now: 'Now',
     calls: 'Calls',
     approvals: 'Approvals',
     spend: 'Spend',
     domains: 'Domains',
+    limits: 'Limits',
+    quarantine: 'Quarantine',
+    providers: 'Providers',
+    nodes: 'Nodes',
     keys: 'Keys and people',
+    audit: 'Audit',
     notFound: 'There is no such page.',
   },
   signIn: {
@@ -131,11 +142,8 @@ export const WORDS = {
       label_value: 'Label value',
       action_type: 'Action',
     },
-    any: 'any',
     more: 'More filters',
     fewer: 'Fewer filters',
-    clear: 'Clear',
-    remove: (name: string) => `Remove the filter ${name}`,
     doubts: { any: 'not certain', no_usage: 'no usage told', default_rate: 'default price' },
     columns: {
       time: 'Time',
@@ -152,7 +160,6 @@ export const WORDS = {
     noneHint: 'Take a filter away, or look further back.',
     noneAtAll: 'No call yet',
     noneAtAllHint: 'Point a program at the gateway; its calls appear here within a second.',
-    older: 'Older',
     newest: 'Newest',
     shown: (count: number) => (count === 1 ? '1 call on this page' : `${count} calls on this page`),
     estimate: (usd: string) => `est. ${usd}`,
@@ -168,7 +175,7 @@ export const WORDS = {
     facts: 'Facts',
     who: 'Who',
     door: 'Door',
-    asked: 'Asked for',
+    asked: 'OperationName for',
     answered: 'Answered',
     took: 'Took',
     tookOf: (all: string, upstream: string) => `${all}, of it ${upstream} at the provider`,
@@ -382,6 +389,8 @@ export const WORDS = {
     sessionCaption: 'Sessions of the console',
     noSessions: 'Nobody has signed in',
   },
+  ...GOVERN_WORDS,
+  ...RUN_WORDS,
   stop: {
     button: 'Stop…',
     title: 'Stop AI traffic now',
@@ -408,12 +417,6 @@ export const WORDS = {
   help: {
     title: 'Keys',
     rows: [
-      ['g n', 'Now'],
-      ['g c', 'Calls'],
-      ['g a', 'Approvals'],
-      ['g s', 'Spend'],
-      ['g d', 'Domains'],
-      ['g k', 'Keys and people'],
       ['/', 'Find a call'],
       ['j k', 'Next and previous in a list'],
       ['[ ]', 'Newer and older call within the filters'],

@@ -85,7 +85,7 @@ export async function checkEvidence(files: EvidenceFiles, now: number, io: CliIo
   const anchored = chain === undefined ? undefined : await anchoredIn(files, { listed, chain }, io, problems);
   if (chain?.wantedIsCut !== undefined) problems.cut.push(chain.wantedIsCut);
   const isFine = problems.lines.length === 0;
-  const alone = isFine && chain === undefined && checkpoint !== undefined ? notesOnCheckpoint(checkpoint) : [];
+  const notes = [...(holds ? notesOn(record, proof) : []), ...notesAlone(isFine, chain, checkpoint), ...(anchored?.notes ?? [])];
   return {
     record,
     proof: holds ? proof : undefined,
@@ -96,8 +96,13 @@ export async function checkEvidence(files: EvidenceFiles, now: number, io: CliIo
     checkpoint: isFine ? checkpoint : undefined,
     problems: problems.lines,
     cut: problems.cut,
-    notes: [...(holds ? notesOn(record, proof) : []), ...alone, ...(anchored?.notes ?? [])],
+    notes,
   };
+}
+
+/** On a checkpoint that no chain stands beside. */
+function notesAlone(isFine: boolean, chain: WalkedChain | undefined, checkpoint: SeenCheckpoint | undefined): readonly string[] {
+  return isFine && chain === undefined && checkpoint !== undefined ? notesOnCheckpoint(checkpoint) : [];
 }
 
 /**

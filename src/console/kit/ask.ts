@@ -6,26 +6,26 @@ import { place, ROOT } from './place.ts';
 
 export type { Operations };
 /** An operation by its method and path. */
-export type Asked = keyof Operations;
-export type Answer<N extends Asked> = Operations[N]['answer'];
+export type OperationName = keyof Operations;
+export type Answer<N extends OperationName> = Operations[N]['answer'];
 /** One element of an answer that is a page of a list. */
-export type Item<N extends Asked> = Answer<N> extends { readonly data: readonly (infer T)[] } ? T : never;
+export type Item<N extends OperationName> = Answer<N> extends { readonly data: readonly (infer T)[] } ? T : never;
 
-type Part<N extends Asked, M extends string> = Operations[N] extends Readonly<Record<M, infer T>> ? T : undefined;
-export interface Given<N extends Asked> {
+type Part<N extends OperationName, M extends string> = Operations[N] extends Readonly<Record<M, infer T>> ? T : undefined;
+export interface Given<N extends OperationName> {
   readonly params?: Part<N, 'params'>;
   readonly query?: Part<N, 'query'>;
   readonly body?: Part<N, 'body'>;
 }
 
 /** A refusal, or what became of a question that nobody answered. */
-export class Refusal extends Error {
+export class AskRefusal extends Error {
   /** HTTP status; 0: nothing came. */
   readonly status: number;
   readonly code: string;
   readonly details: readonly { readonly path: string; readonly message: string }[];
 
-  constructor(message: string, { status = 0, code = 'error', details = [], cause }: Partial<Omit<Refusal, 'message'>> = {}) {
+  constructor(message: string, { status = 0, code = 'error', details = [], cause }: Partial<Omit<AskRefusal, 'message'>> = {}) {
     super(message, { cause });
     this.status = status;
     this.code = code;
@@ -34,8 +34,8 @@ export class Refusal extends Error {
 }
 
 /** What somebody is told of a failure. */
-export function refusalFrom(error: unknown): Refusal {
-  return error instanceof Refusal ? error : new Refusal(String(error), { cause: error });
+export function refusalFrom(error: unknown): AskRefusal {
+  return error instanceof AskRefusal ? error : new AskRefusal(String(error), { cause: error });
 }
 
 /** Counts sessions that were found to be over: whoever watches it asks for another sign-in. */
@@ -43,8 +43,8 @@ export const sessionOver = signal(0);
 /** The org for which the holder of the admin token asks; undefined: that of the gateway. */
 export const askedOrg = (): string | undefined => place.value.query.get('org') ?? undefined;
 
-/** Asks an operation. @throws Refusal, or an `AbortError` when `signal` ended it */
-export async function ask<N extends Asked>(name: N, given: Given<N> = {}, signal?: AbortSignal): Promise<Answer<N>> {
+/** Asks an operation. @throws AskRefusal, or an `AbortError` when `signal` ended it */
+export async function ask<N extends OperationName>(name: N, given: Given<N> = {}, signal?: AbortSignal): Promise<Answer<N>> {
   const [method = '', path = ''] = name.split(' ');
   const response = await sent(urlOf(name, given), {
     method,
@@ -57,21 +57,21 @@ export async function ask<N extends Asked>(name: N, given: Given<N> = {}, signal
   throw await refusalTo(path, response);
 }
 
-/** The answer to a read as a file: as it was sent, of the org that is looked at. @throws Refusal */
-export async function askFile<N extends Asked>(name: N, given: Given<N>): Promise<Blob> {
+/** The answer to a read as a file: as it was sent, of the org that is looked at. @throws AskRefusal */
+export async function askFile<N extends OperationName>(name: N, given: Given<N>): Promise<Blob> {
   const path = name.slice(name.indexOf(' ') + 1);
   const response = await sent(urlOf(name, given), { headers: { ...headersOf(path, false), Accept: '*/*' } });
   if (!response.ok) throw await refusalTo(path, response);
   return response.blob();
 }
 
-async function refusalTo(path: string, response: Response): Promise<Refusal> {
+async function refusalTo(path: string, response: Response): Promise<AskRefusal> {
   const refusal = await refusalOf(response);
   if (refusal.status === 401 && !path.startsWith('/v1/console/sessions')) sessionOver.value += 1;
   return refusal;
 }
 
-function urlOf<N extends Asked>(name: N, { params, query }: Given<N>): string {
+function urlOf<N extends OperationName>(name: N, { params, query }: Given<N>): string {
   const path = name.slice(name.indexOf(' ') + 1);
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String((params as Record<string, unknown>)[name])));
   const url = new URL(filled.slice(1), ROOT);
@@ -85,15 +85,15 @@ async function sent(url: string, request: RequestInit): Promise<Response> {
     return await fetch(url, { ...request, credentials: 'same-origin' });
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new Refusal(WORDS.noAnswer, { code: 'no_answer', cause: error });
+    throw new AskRefusal(WORDS.noAnswer, { code: 'no_answer', cause: error });
   }
 }
 
-/** @throws Refusal for an org whose name no header can hold */
+/** @throws AskRefusal for an org whose name no header can hold */
 function headersOf(path: string, hasBody: boolean): Record<string, string> {
   // Who has signed in is a question of no org: an address with the org of somebody else ends no session.
   const org = path.startsWith('/v1/console/') ? undefined : askedOrg();
-  if (org !== undefined && !/^[\x21-\x7e]+$/.test(org)) throw new Refusal(WORDS.head.noOrg, { status: 400, code: 'invalid_request' });
+  if (org !== undefined && !/^[\x21-\x7e]+$/.test(org)) throw new AskRefusal(WORDS.head.noOrg, { status: 400, code: 'invalid_request' });
   return {
     Accept: 'application/json',
     // No form of another page can send it.
@@ -115,9 +115,9 @@ function seen(text: string): unknown {
   }
 }
 
-async function refusalOf(response: Response): Promise<Refusal> {
+async function refusalOf(response: Response): Promise<AskRefusal> {
   const { status } = response;
-  const body = seen(await response.text()) as { readonly error?: Partial<Refusal> } | undefined;
+  const body = seen(await response.text()) as { readonly error?: Partial<AskRefusal> } | undefined;
   const { code = 'error', message = `The gateway answered ${status}.`, details = [] } = body?.error ?? {};
-  return new Refusal(message, { status, code, details });
+  return new AskRefusal(message, { status, code, details });
 }

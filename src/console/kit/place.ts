@@ -4,13 +4,13 @@ import { signal } from '@preact/signals';
 export const ROOT: URL = new URL('../', location.href);
 
 /** What is shown is in the address: a page and what narrows it. */
-export interface Place {
+export interface PagePlace {
   /** The segment behind `console/`; empty: the first page. */
   readonly page: string;
   readonly query: URLSearchParams;
 }
 
-export const place = signal<Place>(placeOf(location));
+export const place = signal<PagePlace>(placeOf(location));
 
 /** What holds of every page: whose org is looked at, and in which zone. */
 const KEPT = ['org', 'tz'] as const;
@@ -59,7 +59,12 @@ export function followLinks(): void {
   });
 }
 
-function placeOf({ pathname, search }: { readonly pathname: string; readonly search: string }): Place {
+function placeOf({ pathname, search }: { readonly pathname: string; readonly search: string }): PagePlace {
   const below = pathname.slice(`${ROOT.pathname}console/`.length);
   return { page: below.split('/')[0] ?? '', query: new URLSearchParams(search) };
+}
+
+/** What the address asks for where it is one of `of`, else what is usual. */
+export function chosenOf<K extends string>(asked: string | null, of: Readonly<Record<K, string>>, usual: NoInfer<K>): K {
+  return asked !== null && Object.hasOwn(of, asked) ? (asked as K) : usual;
 }

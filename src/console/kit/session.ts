@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { type Answer, ask, askedOrg, type Refusal, refusalFrom, sessionOver } from './ask.ts';
+import { type Answer, type AskRefusal, ask, askedOrg, refusalFrom, sessionOver } from './ask.ts';
 import { heardTime } from './gateway-time.ts';
 
 export type Session = NonNullable<Answer<'GET /v1/console/session'>>;
@@ -8,13 +8,13 @@ export type Session = NonNullable<Answer<'GET /v1/console/session'>>;
 export const session = signal<Session | null | undefined>(undefined);
 
 /** Whether somebody who has signed in may do it: what would be refused has no button. */
-export function may(scope: 'read' | 'write' | 'decide' | 'admin'): boolean {
+export function may(scope: 'read' | 'write' | 'review' | 'decide' | 'admin'): boolean {
   const scopes: readonly string[] = session.value?.scopes ?? [];
   return scopes.includes(scope) || (scope === 'decide' && (scopes.includes('write') || scopes.includes('approve')));
 }
 
 /** Why nobody is signed in who meant to be. */
-export const notSignedIn = signal<Refusal | undefined>(undefined);
+export const notSignedIn = signal<AskRefusal | undefined>(undefined);
 
 /** The org that is looked at. */
 export function shownOrg(): string | undefined {
@@ -43,14 +43,14 @@ export async function findSession(): Promise<void> {
   }
 }
 
-/** @throws Refusal */
+/** @throws AskRefusal */
 export async function signIn(secret: string): Promise<void> {
   await ask('POST /v1/console/sessions', { body: { secret } });
   await readSession();
   notSignedIn.value = undefined;
 }
 
-/** @throws Refusal: he is signed in as before, and has to be told */
+/** @throws AskRefusal: he is signed in as before, and has to be told */
 export async function signOut(): Promise<void> {
   try {
     await ask('DELETE /v1/console/session');

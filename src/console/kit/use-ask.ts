@@ -1,12 +1,12 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { type Answer, type Asked, ask, askedOrg, type Given, type Refusal, refusalFrom } from './ask.ts';
+import { type Answer, type AskRefusal, ask, askedOrg, type Given, type OperationName, refusalFrom } from './ask.ts';
 
 /** What is known of a question that a page asks. */
-export interface Known<T> {
+export interface Heard<T> {
   /** The last answer to this very question. */
   readonly answer: T | undefined;
   /** Why the last try gave none; an older answer may stand beside it. */
-  readonly refusal: Refusal | undefined;
+  readonly refusal: AskRefusal | undefined;
   /** Asks now. */
   readonly again: () => void;
 }
@@ -19,9 +19,9 @@ const LONGEST_PAUSE_MS = 60_000;
  * @param given undefined: nothing is asked yet
  * @param everyMs pause between an answer and the next question; undefined: it is asked once
  */
-export function useAsk<N extends Asked>(name: N, given: Given<N> | undefined, everyMs?: number): Known<Answer<N>> {
+export function useAsk<N extends OperationName>(name: N, given: Given<N> | undefined, everyMs?: number): Heard<Answer<N>> {
   const key = given === undefined ? undefined : JSON.stringify([name, given, askedOrg()]);
-  const [known, setKnown] = useState<{ key?: string | undefined; answer?: Answer<N> | undefined; refusal?: Refusal | undefined }>({});
+  const [known, setKnown] = useState<{ key?: string | undefined; answer?: Answer<N> | undefined; refusal?: AskRefusal | undefined }>({});
   const [round, setRound] = useState(0);
   const asked = useRef(given);
   asked.current = given;

@@ -1,11 +1,11 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, type Item, type Refusal, refusalFrom } from '../kit/ask.ts';
-import { ago, bytes, count, longTime, money, span } from '../kit/format.ts';
+import { type AskRefusal, ask, type Item, refusalFrom } from '../kit/ask.ts';
 import { gatewayNow } from '../kit/gateway-time.ts';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
 import { may } from '../kit/session.ts';
+import { ago, bytes, count, longTime, money, span } from '../kit/shown-values.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { tellWaiting } from '../kit/waiting.ts';
 import { Decision } from '../pieces/decision.tsx';
@@ -272,7 +272,7 @@ function ApprovalFacts({ approval }: { readonly approval: Approval }): JSX.Eleme
 function Decide({ approval, again }: { readonly approval: Approval; readonly again: () => void }): JSX.Element {
   const [choice, setChoice] = useState<'approve' | 'deny'>();
   const [reason, setReason] = useState('');
-  const [refusal, setRefusal] = useState<Refusal>();
+  const [refusal, setRefusal] = useState<AskRefusal>();
   const [isAsked, setAsked] = useState(false);
   const choose = (chosen: typeof choice) => (): void => setChoice(chosen);
   const confirm = async (): Promise<void> => {

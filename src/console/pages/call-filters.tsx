@@ -1,6 +1,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { go, hrefWith } from '../kit/place.ts';
+import { hrefWith } from '../kit/place.ts';
+import { FilterChip, OF_ANOTHER_LIST, setFilter } from '../pieces/filter-chip.tsx';
 import { WORDS } from '../words.ts';
 
 const W = WORDS.calls;
@@ -69,7 +70,7 @@ export function CallFilters({ query }: { readonly query: URLSearchParams }): JSX
       <span class="chip">
         <label>
           {W.filters.range}{' '}
-          <select value={rangeOf(query).name} onChange={(event) => set('range', event.currentTarget.value)}>
+          <select value={rangeOf(query).name} onChange={(event) => setFilter('range', event.currentTarget.value)}>
             {Object.keys(RANGES).map((name) => (
               <option key={name} value={name}>
                 {WORDS.ranges[name as Range]}
@@ -79,70 +80,16 @@ export function CallFilters({ query }: { readonly query: URLSearchParams }): JSX
         </label>
       </span>
       {shown.map((name) => (
-        <Filter key={name} name={name} value={query.get(name) ?? ''} />
+        <FilterChip key={name} name={name} word={W.filters[name]} value={query.get(name) ?? ''} choices={CHOICES[name]} />
       ))}
       <button type="button" class="chip" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         {isOpen ? W.fewer : W.more}
       </button>
       {hasAny && (
-        <a class="btn quiet" href={hrefWith(Object.fromEntries([...FILTERS, 'cursor', 'at', 'call'].map((name) => [name, undefined])))}>
-          {W.clear}
+        <a class="btn quiet" href={hrefWith({ ...Object.fromEntries(FILTERS.map((name) => [name, undefined])), ...OF_ANOTHER_LIST })}>
+          {WORDS.filters.clear}
         </a>
       )}
     </div>
   );
-}
-
-interface FilterFacts {
-  readonly name: (typeof FILTERS)[number];
-  readonly value: string;
-}
-
-function Filter({ name, value }: FilterFacts): JSX.Element {
-  const word = W.filters[name];
-  return (
-    <span class={value === '' ? 'chip' : 'chip on'}>
-      <label for={`filter-${name}`}>{word}</label>{' '}
-      {CHOICES[name] === undefined ? <TextOf name={name} value={value} /> : <ChoiceOf name={name} value={value} />}
-      {value !== '' && (
-        <button type="button" aria-label={W.remove(word)} onClick={() => set(name, '')}>
-          ✕
-        </button>
-      )}
-    </span>
-  );
-}
-
-function TextOf({ name, value }: FilterFacts): JSX.Element {
-  return (
-    <input
-      id={`filter-${name}`}
-      defaultValue={value}
-      key={value}
-      placeholder={W.any}
-      spellcheck={false}
-      autocomplete="off"
-      onChange={(event) => set(name, event.currentTarget.value.trim())}
-    />
-  );
-}
-
-function ChoiceOf({ name, value }: FilterFacts): JSX.Element {
-  return (
-    <select id={`filter-${name}`} value={value} onChange={(event) => set(name, event.currentTarget.value)}>
-      <option value="">{W.any}</option>
-      {Object.entries(CHOICES[name] ?? {}).map(([choice, text]) => (
-        <option key={choice} value={choice}>
-          {text}
-        </option>
-      ))}
-    </select>
-  );
-}
-
-/** Another filter is another list: it begins at its beginning. */
-function set(name: string, value: string): void {
-  // Where a comma stands before cents, somebody types one.
-  const meant = name === 'min_cost_usd' ? value.replace(/^(\d*),(\d+)$/, '$1.$2') : value;
-  go(hrefWith({ [name]: meant === '' ? undefined : meant, cursor: undefined, at: undefined, call: undefined }));
 }

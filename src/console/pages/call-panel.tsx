@@ -1,8 +1,8 @@
 import type { ComponentChildren, JSX } from 'preact';
 import type { Answer } from '../kit/ask.ts';
-import { bytes, count, longTime, milliseconds, money } from '../kit/format.ts';
 import { hrefOf } from '../kit/place.ts';
-import { type CallRecord, curlOf, modelOf, recordOf, whoOf } from '../kit/record.ts';
+import { curlOf, type ListedCall, modelOf, recordOf, whoOf } from '../kit/record.ts';
+import { bytes, count, longTime, milliseconds, money } from '../kit/shown-values.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { CopyButton } from '../pieces/copy.tsx';
 import { Decision, toneOf } from '../pieces/decision.tsx';
@@ -16,9 +16,9 @@ type Explained = Answer<'GET /mgmt/v1/records/{hash}/explain'>;
 
 /** Neighbours of the call within what the filters let through. */
 export interface PlaceInList {
-  readonly newer: CallRecord | undefined;
-  readonly older: CallRecord | undefined;
-  readonly hrefOf: (call: CallRecord) => string;
+  readonly newer: ListedCall | undefined;
+  readonly older: ListedCall | undefined;
+  readonly hrefOf: (call: ListedCall) => string;
 }
 
 export interface CallPanelFacts {
@@ -77,7 +77,7 @@ export function CallPanel({ id, place, close }: CallPanelFacts): JSX.Element {
 }
 
 /** The answer first, in a sentence; then what would change it. */
-function Why({ call, explained }: { readonly call: CallRecord; readonly explained: Explained | undefined }): JSX.Element {
+function Why({ call, explained }: { readonly call: ListedCall; readonly explained: Explained | undefined }): JSX.Element {
   const codes =
     explained?.reason_codes ?? call.reason_codes.map((code): { readonly code: string; readonly meaning?: string } => ({ code }));
   const ways = explained?.would_let_it_through ?? [];
@@ -113,13 +113,13 @@ function Why({ call, explained }: { readonly call: CallRecord; readonly explaine
 }
 
 /** The rules that made the decision; where none says the same (a check behind them refused), all that took part. */
-function rulesBehind({ decision }: CallRecord, explained: Explained | undefined): Explained['rules'] {
+function rulesBehind({ decision }: ListedCall, explained: Explained | undefined): Explained['rules'] {
   const took = explained?.rules.filter(({ took_part: did }) => did) ?? [];
   const same = took.filter((rule) => rule.decision === decision);
   return same.length === 0 ? took : same;
 }
 
-function sentenceOf(call: CallRecord, codes: readonly { readonly code: string; readonly meaning?: string }[]): string {
+function sentenceOf(call: ListedCall, codes: readonly { readonly code: string; readonly meaning?: string }[]): string {
   if (call.reason !== undefined && call.reason !== '') return capitalised(call.reason);
   const [first] = codes;
   if (first !== undefined) return capitalised(first.meaning ?? first.code.replaceAll('_', ' '));
@@ -135,7 +135,7 @@ function capitalised(text: string): string {
 
 const DOORS: Readonly<Record<string, string>> = { direct_api: 'API', sdk_redirect: 'base URL', connect_proxy: 'HTTPS_PROXY' };
 
-function Facts({ call }: { readonly call: CallRecord }): JSX.Element {
+function Facts({ call }: { readonly call: ListedCall }): JSX.Element {
   const { metering } = call;
   const filter = (name: string, value: string): JSX.Element => <a href={hrefOf('calls', { range: '7d', [name]: value })}>{value}</a>;
   return (

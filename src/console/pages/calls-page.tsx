@@ -4,7 +4,7 @@ import type { Given } from '../kit/ask.ts';
 import { gatewayNow } from '../kit/gateway-time.ts';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefWith, place } from '../kit/place.ts';
-import { type CallRecord, recordOf } from '../kit/record.ts';
+import { type ListedCall, recordOf } from '../kit/record.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { CallsTable } from '../pieces/calls-table.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
@@ -32,7 +32,7 @@ export function CallsPage(): JSX.Element {
   const calls = answer?.data.map(recordOf);
   const chosen = query.get('call') ?? undefined;
   const at = placeOf(calls, chosen);
-  const hrefOfCall = ({ record_id: call }: CallRecord): string => hrefWith({ call });
+  const hrefOfCall = ({ record_id: call }: ListedCall): string => hrefWith({ call });
   // Keys may come faster than a page is drawn: where somebody is is asked of the address.
   const step = (by: number): void => {
     const from = place.value.query.get('call') ?? undefined;
@@ -68,7 +68,7 @@ export function CallsPage(): JSX.Element {
           </button>
           {answer?.has_more && (
             <a class="btn" href={hrefWith({ cursor: answer.next_cursor ?? undefined, at: String(since), call: undefined })}>
-              {W.older}
+              {WORDS.older}
             </a>
           )}
         </div>
@@ -104,7 +104,7 @@ function timeOf(text: string | null): number | undefined {
 }
 
 /** -1: it is not on this page. */
-function placeOf(calls: readonly CallRecord[] | undefined, chosen: string | undefined): number {
+function placeOf(calls: readonly ListedCall[] | undefined, chosen: string | undefined): number {
   return calls?.findIndex(({ record_id: id, record_hash: hash }) => id === chosen || hash === chosen) ?? -1;
 }
 

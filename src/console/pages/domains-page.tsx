@@ -1,10 +1,13 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Given, Item } from '../kit/ask.ts';
-import { ago, count, longTime } from '../kit/format.ts';
-import { hrefOf, hrefWith, place } from '../kit/place.ts';
+import { hrefOf, place } from '../kit/place.ts';
+import { ago, count, longTime } from '../kit/shown-values.ts';
 import { useAsk } from '../kit/use-ask.ts';
+import { Badge } from '../pieces/badge.tsx';
 import { CopyButton } from '../pieces/copy.tsx';
+import { NextPage } from '../pieces/next-page.tsx';
+import { PresetChips } from '../pieces/preset-chips.tsx';
 import { Sheet } from '../pieces/sheet.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { WORDS } from '../words.ts';
@@ -20,6 +23,7 @@ const PRESETS: Readonly<Record<Preset, Given<typeof ASKED>['query']>> = {
   everything: { show: 'all' },
 };
 const ROWS = 100;
+const LOOKS = { managed: ['allow', '✓'], unmanaged: ['wait', '!'], other: ['error', '·'] } as const;
 
 /** Which AI is used that nobody manages, by whom, since when? */
 export function DomainsPage(): JSX.Element {
@@ -35,31 +39,13 @@ export function DomainsPage(): JSX.Element {
         <h1>{W.title}</h1>
         <p>{W.sub}</p>
       </div>
-      <div class="chips">
-        {Object.entries(W.presets).map(([name, word]) => (
-          <a
-            class={name === preset ? 'chip on' : 'chip'}
-            key={name}
-            href={hrefWith({ show: name, cursor: undefined })}
-            aria-current={name === preset ? 'true' : undefined}
-          >
-            {word}
-          </a>
-        ))}
-      </div>
+      <PresetChips name="show" chosen={preset} of={W.presets} />
       {refusal && <Problem refusal={refusal} again={again} />}
       <section class="card">
         {!answer && !refusal && <Skeleton />}
         {answer?.data.length === 0 && <Empty title={preset === 'unmanaged' ? W.noneUnmanaged : W.none}>{W.noneHint}</Empty>}
         {answer && answer.data.length > 0 && <Domains domains={answer.data} draft={setRule} />}
-        {answer?.has_more && (
-          <div class="pages-line">
-            <span class="right" />
-            <a class="btn" href={hrefWith({ cursor: answer.next_cursor ?? undefined })}>
-              {WORDS.calls.older}
-            </a>
-          </div>
-        )}
+        {answer && <NextPage of={answer} />}
       </section>
       {rule !== undefined && <RuleSheet domain={rule} close={() => setRule(undefined)} />}
     </>
@@ -127,12 +113,12 @@ function Domains({ domains, draft }: { readonly domains: readonly Domain[]; read
 
 function State({ domain }: { readonly domain: Domain }): JSX.Element {
   const isAi = domain.vendor !== undefined || domain.looks_like !== undefined || domain.managed;
-  const [tone, sign, word] = domain.managed ? ['allow', '✓', W.managed] : isAi ? ['wait', '!', W.unmanaged] : ['error', '·', W.other];
+  const state = domain.managed ? 'managed' : isAi ? 'unmanaged' : 'other';
+  const [tone, sign] = LOOKS[state];
   return (
-    <span class={`badge ${tone}`}>
-      <i aria-hidden="true">{sign}</i>
-      {word}
-    </span>
+    <Badge tone={tone} sign={sign}>
+      {W[state]}
+    </Badge>
   );
 }
 

@@ -1,13 +1,14 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { type Answer, ask, type Item, type Refusal, refusalFrom } from '../kit/ask.ts';
-import { ago, dayAndMonth, longTime } from '../kit/format.ts';
+import { type Answer, type AskRefusal, ask, type Item, refusalFrom } from '../kit/ask.ts';
 import { gatewayNow } from '../kit/gateway-time.ts';
 import { may } from '../kit/session.ts';
-import { type Known, useAsk } from '../kit/use-ask.ts';
+import { ago, dayAndMonth, longTime } from '../kit/shown-values.ts';
+import { type Heard, useAsk } from '../kit/use-ask.ts';
 import { CopyButton } from '../pieces/copy.tsx';
 import { Sheet } from '../pieces/sheet.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
+import { Sure } from '../pieces/sure.tsx';
 import { WORDS } from '../words.ts';
 
 const W = WORDS.keys;
@@ -90,7 +91,7 @@ export function KeysPage(): JSX.Element {
 }
 
 /** Those of the org; whoever holds the admin token sees its own, too. */
-function useSessions(): Known<readonly Session[]> {
+function useSessions(): Heard<readonly Session[]> {
   const isAdmin = may('admin');
   const all = useAsk('GET /v1/admin/sessions', isAdmin ? {} : undefined);
   const own = useAsk('GET /mgmt/v1/sessions', isAdmin ? undefined : { query: { limit: 200 } });
@@ -207,7 +208,7 @@ function Sessions({ sessions, end }: { readonly sessions: readonly Session[]; re
 /** Makes a key and shows it once. */
 function NewKey({ done }: { readonly done: () => void }): JSX.Element {
   const [made, setMade] = useState<Made>();
-  const [refusal, setRefusal] = useState<Refusal>();
+  const [refusal, setRefusal] = useState<AskRefusal>();
   const submit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
     const given = Object.fromEntries(new FormData(event.currentTarget as HTMLFormElement)) as Readonly<Record<string, string>>;
@@ -297,39 +298,5 @@ function Choice({
         ))}
       </select>
     </label>
-  );
-}
-
-interface SureFacts {
-  readonly title: string;
-  readonly hint: string;
-  readonly word: string;
-  readonly does: () => Promise<unknown>;
-  readonly done: () => void;
-  readonly close: () => void;
-}
-
-/** Asks once more before something is gone. */
-function Sure({ title, hint, word, does, done, close }: SureFacts): JSX.Element {
-  const [refusal, setRefusal] = useState<Refusal>();
-  const submit = (event: SubmitEvent): void => {
-    event.preventDefault();
-    does().then(done, (error: unknown) => setRefusal(refusalFrom(error)));
-  };
-  return (
-    <Sheet title={title} close={close}>
-      <form class="form" onSubmit={submit}>
-        {refusal && <Problem refusal={refusal} />}
-        <p>{hint}</p>
-        <div class="actions">
-          <button type="button" class="btn" onClick={close}>
-            {WORDS.cancel}
-          </button>
-          <button type="submit" class="btn primary danger">
-            {word}
-          </button>
-        </div>
-      </form>
-    </Sheet>
   );
 }

@@ -1,10 +1,10 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { ago, count, hourAndMinute, money, percentOf, share, zone } from '../kit/format.ts';
 import { heardTime } from '../kit/gateway-time.ts';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
-import { type CallRecord, recordOf } from '../kit/record.ts';
+import { type ListedCall, recordOf } from '../kit/record.ts';
+import { ago, count, hourAndMinute, money, percentOf, share, zone } from '../kit/shown-values.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { tellWaiting } from '../kit/waiting.ts';
 import { Bar } from '../pieces/bar.tsx';
@@ -153,7 +153,7 @@ function Calls({ now }: { readonly now: Overview }): JSX.Element {
 
 /** Rows stay where they are: what is new waits until it is asked for. */
 function Latest({ now }: { readonly now: Overview }): JSX.Element {
-  const [shown, setShown] = useState<readonly CallRecord[]>();
+  const [shown, setShown] = useState<readonly ListedCall[]>();
   const calls = now.latest.map(recordOf);
   const rows = shown ?? calls;
   const known = new Set(rows.map(({ record_id: id }) => id));

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import type { Answer, Given } from '../kit/ask.ts';
-import { count, dayAndMonth, dollarsForChart, money, percentOf, reportDay, zone } from '../kit/format.ts';
-import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
+import { chosenOf, go, hrefOf, hrefWith, place } from '../kit/place.ts';
+import { count, dayAndMonth, dollarsForChart, money, percentOf, reportDay, zone } from '../kit/shown-values.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { Bar } from '../pieces/bar.tsx';
 import { Chart, Legend } from '../pieces/chart.tsx';
@@ -54,10 +54,6 @@ export function SpendPage(): JSX.Element {
       )}
     </>
   );
-}
-
-function chosenOf<K extends string>(asked: string | null, of: Readonly<Record<K, string>>, usual: K): K {
-  return asked !== null && Object.hasOwn(of, asked) ? (asked as K) : usual;
 }
 
 function Choice<K extends By | Period>({

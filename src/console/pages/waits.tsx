@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import type { Answer } from '../kit/ask.ts';
-import { ago, count, money, span } from '../kit/format.ts';
 import { hrefOf } from '../kit/place.ts';
+import { ago, count, money, span } from '../kit/shown-values.ts';
 import { Decision } from '../pieces/decision.tsx';
 import { Empty } from '../pieces/states.tsx';
 import { WORDS } from '../words.ts';
@@ -102,7 +102,7 @@ function strangersOf({ waiting, unmanaged_domains: domains, at }: Overview): rea
   const held = waiting.in_quarantine;
   const quarantine = {
     key: 'quarantine',
-    href: hrefOf('calls', { decision: 'quarantine' }),
+    href: hrefOf('quarantine'),
     sign: <Dot />,
     what: W.quarantined(count(held)),
     note: '',

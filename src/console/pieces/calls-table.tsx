@@ -1,14 +1,14 @@
 import type { JSX } from 'preact';
-import { count, longTime, money, shortTime } from '../kit/format.ts';
-import { type CallRecord, modelOf, rulesOf, whoOf } from '../kit/record.ts';
+import { type ListedCall, modelOf, rulesOf, whoOf } from '../kit/record.ts';
+import { count, longTime, money, shortTime } from '../kit/shown-values.ts';
 import { WORDS } from '../words.ts';
 import { Decision } from './decision.tsx';
 
 const C = WORDS.calls.columns;
 
 export interface CallsTableFacts {
-  readonly calls: readonly CallRecord[];
-  readonly hrefOf: (call: CallRecord) => string;
+  readonly calls: readonly ListedCall[];
+  readonly hrefOf: (call: ListedCall) => string;
   readonly chosen?: string | undefined;
   /** Beside a call there is room for less. */
   readonly narrow?: boolean;
@@ -54,7 +54,7 @@ export function CallsTable({ calls, hrefOf, chosen, narrow = false }: CallsTable
   );
 }
 
-function CallRow({ call, href, isChosen, narrow }: { call: CallRecord; href: string; isChosen: boolean; narrow: boolean }): JSX.Element {
+function CallRow({ call, href, isChosen, narrow }: { call: ListedCall; href: string; isChosen: boolean; narrow: boolean }): JSX.Element {
   const { metering } = call;
   return (
     <tr data-chosen={isChosen ? '' : undefined}>
@@ -87,7 +87,7 @@ function CallRow({ call, href, isChosen, narrow }: { call: CallRecord; href: str
 }
 
 /** Why it was not simply allowed. */
-function whyOf(call: CallRecord): string {
+function whyOf(call: ListedCall): string {
   if (call.decision === 'allow') return call.reason_codes.join(', ');
   // The rule that spoke last is the one that was stricter than those before it.
   return call.reason ?? (call.reason_codes.join(', ') || (rulesOf(call).at(-1) ?? ''));

@@ -1,5 +1,6 @@
 import type { JSX } from 'preact';
 import { WORDS } from '../words.ts';
+import { Badge } from './badge.tsx';
 
 interface Look {
   readonly tone: string;
@@ -33,9 +34,8 @@ export function toneOf(decision: string): string {
 export function Decision({ of, words }: { readonly of: string; readonly words?: string }): JSX.Element {
   const { tone, sign, word } = LOOKS[of] ?? { tone: 'error', sign: '·', word: of };
   return (
-    <span class={`badge ${tone}`}>
-      <i aria-hidden="true">{sign}</i>
+    <Badge tone={tone} sign={sign}>
       {words ?? word}
-    </span>
+    </Badge>
   );
 }

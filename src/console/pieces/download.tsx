@@ -1,9 +1,9 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { type Asked, askFile, type Given, refusalFrom } from '../kit/ask.ts';
+import { askFile, type Given, type OperationName, refusalFrom } from '../kit/ask.ts';
 import { WORDS } from '../words.ts';
 
-interface DownloadFacts<N extends Asked> {
+interface DownloadFacts<N extends OperationName> {
   readonly asks: N;
   readonly given: Given<N>;
   /** Of the file. */
@@ -15,7 +15,7 @@ interface DownloadFacts<N extends Asked> {
  * Saves the answer to a read as a file. A mere link could not say which org is meant, and would save a refusal as if it
  * were the file.
  */
-export function Download<N extends Asked>({ asks, given, name, children }: DownloadFacts<N>): JSX.Element {
+export function Download<N extends OperationName>({ asks, given, name, children }: DownloadFacts<N>): JSX.Element {
   const [said, setSaid] = useState<string>();
   const [isAsked, setAsked] = useState(false);
   const save = async (): Promise<void> => {

@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from 'preact';
-import type { Refusal } from '../kit/ask.ts';
+import type { AskRefusal } from '../kit/ask.ts';
 import { WORDS } from '../words.ts';
 
 /** Stands where something will be; it shows after a moment, so that what is quick does not flicker. */
@@ -24,7 +24,7 @@ export function Empty({ title, children }: { readonly title: string; readonly ch
 }
 
 /** Why something is not there, and a way to try again. */
-export function Problem({ refusal, again }: { readonly refusal: Refusal; readonly again?: () => void }): JSX.Element {
+export function Problem({ refusal, again }: { readonly refusal: AskRefusal; readonly again?: () => void }): JSX.Element {
   return (
     <div class="problem" role="alert">
       <div>

@@ -1,30 +1,15 @@
-import type { FunctionComponent, JSX } from 'preact';
+import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefOf, place } from '../kit/place.ts';
-import { may, session } from '../kit/session.ts';
-import { ApprovalsPage } from '../pages/approvals-page.tsx';
-import { CallsPage } from '../pages/calls-page.tsx';
-import { DomainsPage } from '../pages/domains-page.tsx';
-import { KeysPage } from '../pages/keys-page.tsx';
-import { NowPage } from '../pages/now-page.tsx';
-import { SpendPage } from '../pages/spend-page.tsx';
+import { session } from '../kit/session.ts';
 import { Empty } from '../pieces/states.tsx';
 import { WORDS } from '../words.ts';
 import { Head } from './head.tsx';
 import { Help } from './help.tsx';
+import { pageAt, pagesToSee } from './page-table.tsx';
 import { Side } from './side.tsx';
 import { SignIn } from './sign-in.tsx';
-
-/** Each page, by its segment of the address. */
-const PAGES: Readonly<Record<string, { readonly title: string; readonly page: FunctionComponent }>> = {
-  '': { title: WORDS.nav.now, page: NowPage },
-  calls: { title: WORDS.nav.calls, page: CallsPage },
-  approvals: { title: WORDS.nav.approvals, page: ApprovalsPage },
-  spend: { title: WORDS.nav.spend, page: SpendPage },
-  domains: { title: WORDS.nav.domains, page: DomainsPage },
-  keys: { title: WORDS.nav.keys, page: KeysPage },
-};
 
 export function App(): JSX.Element | null {
   const who = session.value;
@@ -34,19 +19,12 @@ export function App(): JSX.Element | null {
 
 function Frame(): JSX.Element {
   const [helps, setHelps] = useState(false);
-  // Who decides about what waits and reads nothing else has that page alone.
-  const name = may('read') ? place.value.page : 'approvals';
-  const found = PAGES[name];
+  const found = pageAt(place.value.page);
   useEffect(() => {
     document.title = `${found?.title ?? WORDS.product} · ${WORDS.product}`;
   }, [found]);
   useKeys({
-    'g n': () => go(hrefOf('')),
-    'g c': () => go(hrefOf('calls')),
-    'g a': () => go(hrefOf('approvals')),
-    'g s': () => go(hrefOf('spend')),
-    'g d': () => go(hrefOf('domains')),
-    'g k': () => go(hrefOf('keys')),
+    ...Object.fromEntries(pagesToSee().map(({ key, segment }) => [`g ${key}`, () => go(hrefOf(segment))])),
     '?': () => setHelps(true),
   });
   const Page = found?.page;

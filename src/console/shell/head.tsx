@@ -1,10 +1,10 @@
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { refusalFrom } from '../kit/ask.ts';
-import { zone } from '../kit/format.ts';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefOf } from '../kit/place.ts';
 import { may, signOut } from '../kit/session.ts';
+import { zone } from '../kit/shown-values.ts';
 import { Key } from '../pieces/key.tsx';
 import { WORDS } from '../words.ts';
 import { OrgField } from './org-field.tsx';

@@ -1,13 +1,15 @@
 import type { JSX } from 'preact';
 import { Sheet } from '../pieces/sheet.tsx';
 import { WORDS } from '../words.ts';
+import { pagesToSee } from './page-table.tsx';
 
 export function Help({ close }: { readonly close: () => void }): JSX.Element {
+  const rows = [...pagesToSee().map(({ key, title }) => [`g ${key}`, title] as const), ...WORDS.help.rows];
   return (
     <Sheet title={WORDS.help.title} close={close}>
       <div class="body">
         <dl class="kv">
-          {WORDS.help.rows.map(([keys, what]) => (
+          {rows.map(([keys, what]) => (
             <>
               <dt key={keys}>
                 {keys.split(' ').map((key) => (

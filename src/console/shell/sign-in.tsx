@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Refusal, sessionOver } from '../kit/ask.ts';
+import { AskRefusal, sessionOver } from '../kit/ask.ts';
 import { notSignedIn, signIn } from '../kit/session.ts';
 import { WORDS } from '../words.ts';
 import { Brand } from './brand.tsx';
@@ -16,7 +16,7 @@ export function SignIn(): JSX.Element {
     try {
       await signIn(String(secret).trim());
     } catch (error) {
-      setRefusal(error instanceof Refusal ? error.message : String(error));
+      setRefusal(error instanceof AskRefusal ? error.message : String(error));
       setAsked(false);
     }
   };

@@ -1,8 +1,8 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { ask, type Refusal, refusalFrom } from '../kit/ask.ts';
-import { ago } from '../kit/format.ts';
+import { type AskRefusal, ask, refusalFrom } from '../kit/ask.ts';
 import { gatewayNow } from '../kit/gateway-time.ts';
+import { ago } from '../kit/shown-values.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { Sheet } from '../pieces/sheet.tsx';
 import { Problem } from '../pieces/states.tsx';
@@ -15,7 +15,7 @@ const MINUTE_MS = 60_000;
 /** Ends what is under way now, and says how to go on. */
 export function StopSheet({ close }: { readonly close: () => void }): JSX.Element {
   const [scope, setScope] = useState<Scope>('all');
-  const [refusal, setRefusal] = useState<Refusal>();
+  const [refusal, setRefusal] = useState<AskRefusal>();
   const stops = useAsk('GET /mgmt/v1/stops', {});
   const tried = async (does: () => Promise<unknown>): Promise<boolean> => {
     try {
