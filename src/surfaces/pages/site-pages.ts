@@ -47,7 +47,12 @@ export function sitePages(consoleAt: 'proxy' | 'management' | undefined): SitePa
   const links = { 'page.css': style, ...Object.fromEntries(scripts) };
   const pageOf = (name: string): RouteAnswer => pageAnswer(sourceOf(sources, name).toString(), links);
   const frontOf = (name: string, hasConsole: boolean): Route => {
-    const page = pageAnswer(sourceOf(sources, name).toString().replace(CONSOLE_PLACE, hasConsole ? CONSOLE_LINK : ''), links);
+    const page = pageAnswer(
+      sourceOf(sources, name)
+        .toString()
+        .replace(CONSOLE_PLACE, hasConsole ? CONSOLE_LINK : ''),
+      links,
+    );
     return {
       ...routeFacts(FRONT_PAGE),
       ...{ page: true, yields: true, anyPort: true, query: 'unread' },
