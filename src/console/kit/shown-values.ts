@@ -47,7 +47,7 @@ export function money(usd: string, fine = false): string {
   const match = DOLLARS.exec(usd);
   if (match === null) return usd;
   const [, sign = '', whole = '0', fraction = ''] = match;
-  if (fine) return `${sign}$${grouped(whole)}${fraction === '' ? '' : DECIMAL_POINT + fraction}`;
+  if (fine) return `${sign}$${grouped(whole)}${fraction === '' ? '' : DECIMAL_POINT + fraction.padEnd(2, '0')}`;
   const isSmall = BigInt(whole) === 0n;
   if (isSmall && !/[1-9]/.test(fraction)) return '$0';
   const rounded = roundedTo(whole, fraction, isSmall ? 4 : 2);
