@@ -257,7 +257,8 @@ t.test('the console', { skip: skipWithout(['chromium']) }, async (t) => {
     t.match(await rows.nth(1).innerText(), /project search.*of \$100.*alerts, refuses/s);
     await seen.page.getByRole('link', { name: 'Projects' }).click();
     await seen.page.waitForURL((url) => url.searchParams.get('scope') === 'project');
-    await seen.page.getByText('the whole org').first().waitFor({ state: 'detached' });
+    await rows.nth(1).waitFor({ state: 'detached' });
+    await rows.first().waitFor();
     t.equal(await rows.count(), 1);
 
     await visit(seen, place, 'audit?operation=budgets');
