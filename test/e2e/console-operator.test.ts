@@ -1,4 +1,5 @@
-// What somebody who works with the console all day runs into: keys that go elsewhere, old requests, orgs, a gateway that is away.
+// What somebody who works with the console all day runs into: keys that go elsewhere, old requests, several orgs, a
+// gateway that is away.
 import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import t from 'tap';

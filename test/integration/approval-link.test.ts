@@ -160,7 +160,7 @@ t.test('the address of a port says to a browser where to go, and to a program wh
   const visit = (base: string) => fetch(`${base}/?utm_source=chat`, { headers: { Accept: 'text/html,application/xhtml+xml' } });
   for (const [base, what, links] of [
     [url, 'HTTPS_PROXY', ['/healthz', '/readyz', '/v1/openapi.json']],
-    [management, '/mgmt/v1', ['/healthz', '/readyz', '/mgmt/v1/openapi.json']],
+    [management, '/mgmt/v1', ['console/', '/healthz', '/readyz', '/mgmt/v1/openapi.json']],
   ] as const) {
     const page = await visit(base);
     const text = await page.text();
@@ -176,7 +176,7 @@ t.test('the address of a port says to a browser where to go, and to a program wh
       links,
     );
     const style = /href="(\/assets\/[^"]+)"/.exec(text)?.[1] ?? '';
-    for (const link of [...links, style]) t.equal((await fetch(base + link)).status, 200, `${base}${link}`);
+    for (const link of [...links, style]) t.equal((await fetch(new URL(link, base))).status, 200, `${base}${link}`);
   }
   for (const base of [url, management]) {
     const program = await fetch(`${base}/`, { headers: { Accept: 'application/json' } });
