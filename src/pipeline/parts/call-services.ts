@@ -38,7 +38,7 @@ import type { CallerVerdict, Failure, Stranger } from '../../services/people/aut
 import type { Delegation } from '../../services/people/delegations.ts';
 import type { ActivePolicy } from '../../services/policy/active-policy.ts';
 import type { ShareCaller } from '../../services/registers/sharers.ts';
-import type { ApprovalAnswer, ApprovalRequest } from '../../services/review/approvals.ts';
+import type { ApprovalAnswer, ApprovalRequest, ApprovalTurn } from '../../services/review/approvals.ts';
 import type { HeldCall, HoldEnd } from '../../services/review/held-calls.ts';
 import type { Held, MadeEntry, QuarantineCaller } from '../../services/review/quarantines.ts';
 import type { CallUnderWay } from '../../services/review/running-calls.ts';
@@ -219,6 +219,8 @@ export interface Approvals {
   hold(approval: Approval, call: HeldCall): Promise<HoldEnd>;
   /** The caller of a request that waits is told to come again. @throws GatewayError `record_store_unavailable` */
   promise(approval: Pick<Approval, 'approval_id'>): Promise<void>;
+  /** Whose turn it is of calls that have waited for them here. */
+  takeTurn(approvals: readonly Approval[]): ApprovalTurn;
   /** Spends all of them, or none. @returns false when another was first */
   claim(approvals: readonly Approval[], recordId: string): Promise<boolean>;
   /** To be committed with the record of a call that was not executed. */

@@ -51,6 +51,8 @@ export interface Waited {
   readonly times: number;
   /** It has opened an approval, which names its record. */
   readonly hasOpened: boolean;
+  /** Tells others that have waited for the same approval that this call has spent it. */
+  readonly hasSpent?: () => void;
 }
 
 /** What a stage may ask of its line, and leave behind in it. */

@@ -53,7 +53,7 @@ async function seeTo(parts: Read, pipeline: Pipeline, control: Control): Promise
   const given = approving.requestHash === undefined ? await approvals?.usable(claims.orgId, bound.requestHash) : approving.given;
   const request = boundRequest(parts, bound);
   const { by, open } = coverOf(bound.rules, given?.filter((one) => isSameRequest(one, request)) ?? []);
-  if (open.length === 0) return { cleared: { by, bound } };
+  if (open.length === 0) return control.waited === undefined ? { cleared: { by, bound } } : inTurn({ by, bound }, pipeline, control);
   const asked = { ...bound, rules: open };
   const refusal = await refusedAnyway(parts, pipeline);
   if (refusal !== undefined || approvals === undefined) return refusal ?? notAsked(parts, asked);
@@ -61,6 +61,21 @@ async function seeTo(parts: Read, pipeline: Pipeline, control: Control): Promise
 }
 
 type End = { readonly cleared: Cleared } | Refusal | typeof JUDGE_AGAIN;
+
+/** A call that has waited spends what was given when no other one that has waited for it is about to. */
+async function inTurn(cleared: Cleared, { approvals }: Pipeline, control: Control): Promise<End> {
+  const { waited } = control;
+  if (approvals === undefined || waited === undefined || waited.times >= MOST_TIMES) return { cleared };
+  const turn = approvals.takeTurn(cleared.by);
+  if ('before' in turn) {
+    await turn.before;
+    control.waited = { ...waited, times: waited.times + 1 };
+    return JUDGE_AGAIN;
+  }
+  control.waited = { ...waited, hasSpent: turn.done };
+  control.atEnd(turn.done);
+  return { cleared };
+}
 
 interface Asking {
   readonly parts: Read;

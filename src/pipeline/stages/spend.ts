@@ -38,7 +38,9 @@ async function spendOn(parts: Read, bound: BoundAction, pipeline: Pipeline, cont
   const given = parts.cleared.by;
   const { hold } = control;
   if (!hold.hasIntent) await writeIntent({ hold, route, draft: () => control.draft() }, pipeline.settings);
-  if (approvals !== undefined && (await approvals.claim(given, arrival.recordId))) {
+  const isFirst = approvals !== undefined && (await approvals.claim(given, arrival.recordId));
+  control.waited?.hasSpent?.();
+  if (isFirst) {
     hold.pass();
     control.settle(new Spent(given, approvals));
     return undefined;

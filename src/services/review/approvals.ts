@@ -70,6 +70,9 @@ export type ApprovalRequest = Omit<
   readonly content: () => string;
 };
 
+/** Whose turn it is to spend approvals: this call's, or that of another one before it. */
+export type ApprovalTurn = { readonly done: () => void } | { readonly before: Promise<void> };
+
 /**
  * What becomes of a request that needs an approval. `approved`: since it was looked up, or for some of the rules that
  * ask.
@@ -125,6 +128,8 @@ export interface ApprovalOptions {
  * who do the same at once, here or at another writer of the store, one has done it.
  */
 export class ApprovalService {
+  /** Approvals that a call which has waited is about to spend. */
+  readonly #turns = new Map<string, Promise<void>>();
   readonly #options: ApprovalOptions;
   readonly #pending: PendingApprovals;
   readonly #byOrg: GroupIndex;
@@ -262,6 +267,31 @@ export class ApprovalService {
   /** The gateway stops: what is held is answered now, and nothing is held from now on. */
   drain(): void {
     this.#held.drain();
+  }
+
+  /**
+   * Of calls that have waited here for the same approvals one goes on at a time, up to where it has spent them: the
+   * others are not the losers of a race, but wait for the next approval (decision 9.1).
+   * @returns `before`: another one is on its way, and has spent them or given up when this ends; `done` tells the
+   * others that this one has
+   */
+  takeTurn(approvals: readonly Approval[]): ApprovalTurn {
+    const ids = approvals.map(({ approval_id: id }) => id);
+    for (const id of ids) {
+      const before = this.#turns.get(id);
+      if (before !== undefined) return { before };
+    }
+    let end: () => void = () => undefined;
+    const turn = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    for (const id of ids) this.#turns.set(id, turn);
+    return {
+      done: () => {
+        for (const id of ids) if (this.#turns.get(id) === turn) this.#turns.delete(id);
+        end();
+      },
+    };
   }
 
   /**
