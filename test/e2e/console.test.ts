@@ -152,6 +152,7 @@ t.test('the console', { skip: skipWithout(['chromium']) }, async (t) => {
   await t.test('walks from call to call within the filter', async (t) => {
     const seen = await signedIn(t, place);
     await visit(seen, place, 'calls?decision=deny&range=7d');
+    await seen.page.locator('tbody tr').first().waitFor();
     const rows = await seen.page.locator('tbody tr').count();
     const ids: string[] = [];
     for (let at = 0; at < rows; at++) {
@@ -262,6 +263,7 @@ t.test('the console', { skip: skipWithout(['chromium']) }, async (t) => {
     t.equal(await rows.count(), 1);
 
     await visit(seen, place, 'audit?operation=budgets');
+    await seen.page.locator('tbody tr').first().waitFor();
     await seen.page.keyboard.press('j');
     const panel = seen.page.getByRole('region', { name: 'Change' });
     await panel.getByRole('rowheader', { name: 'limit_usd' }).waitFor();

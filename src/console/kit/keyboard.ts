@@ -1,4 +1,4 @@
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 
 /** What a key does, by its name; `g c` is two keys, one after the other. */
 export type Keys = Readonly<Record<string, () => void>>;
@@ -7,9 +7,12 @@ const PREFIX_MS = 1_500;
 const layers: Keys[] = [];
 let prefix: { readonly key: string; readonly until: number } | undefined;
 
-/** Gives keys a meaning while a part of the page is shown; of two meanings the one that came later counts. */
+/**
+ * Gives keys a meaning as soon as a part of the page is shown, and no longer; of two meanings the one that came later
+ * counts.
+ */
 export function useKeys(keys: Keys): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     layers.push(keys);
     return () => {
       layers.splice(layers.indexOf(keys), 1);
