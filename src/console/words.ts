@@ -162,7 +162,6 @@ export const WORDS = {
     noneAtAllHint: 'Point a program at the gateway; its calls appear here within a second.',
     newest: 'Newest',
     shown: (count: number) => (count === 1 ? '1 call on this page' : `${count} calls on this page`),
-    estimate: (usd: string) => `est. ${usd}`,
   },
   call: {
     title: 'Call',
@@ -185,14 +184,12 @@ export const WORDS = {
     cost: 'Cost',
     costOf: (cost: string, source: string) => `${cost}, price of the ${source}`,
     noUsage: 'The provider told no usage: this is an approximation.',
-    notBilled: 'nothing spent',
     record: 'Record',
     hash: 'Hash',
     belongs: 'Belongs to',
     rules: 'Rule by rule',
     layers: 'Layer by layer',
     rule: 'Rule',
-    where: 'Where',
     outcome: 'Outcome',
     outcomes: {
       matched: 'matched',
@@ -208,7 +205,6 @@ export const WORDS = {
     copyCurl: 'Copy as curl',
     copyLink: 'Copy link',
     json: 'JSON',
-    otherLimit: 'The record alone, without the request: what was asked is not kept.',
     gone: 'This record is not there, or is one of another org.',
   },
   approvals: {
@@ -243,7 +239,6 @@ export const WORDS = {
     reason: 'Reason, for whoever asks again',
     thenYes: (consequence: string) => `Approve: ${consequence}`,
     thenNo: 'Deny: it is refused, and so is the same request for a while.',
-    press: 'Then Enter',
     confirmYes: 'Yes, approve',
     confirmNo: 'Yes, deny',
     readOnly: 'You may look, and not decide: this needs a key with the scope write or approve.',

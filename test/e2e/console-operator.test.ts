@@ -300,6 +300,7 @@ t.test('somebody works with the console', { skip: skipWithout(['chromium']) }, a
 
   await t.test('a gateway that was away is found again', async (t) => {
     const { page } = await signedIn(t, place);
+    await page.getByText('Calls over time').first().waitFor();
     await page.route(/\/mgmt\/v1\/overview/, (route) => route.abort());
     await page.getByRole('alert').getByText('The gateway does not answer.').waitFor();
     t.equal(await page.getByText('Calls over time').first().isVisible(), true, 'what was known stands');

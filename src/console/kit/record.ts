@@ -1,4 +1,5 @@
 import type { ExecutionRecord } from '../../base/model/execution-record.ts';
+import { together } from './shown-values.ts';
 
 /** A record as a list shows it: without what policy saw. */
 export type ListedCall = ExecutionRecord;
@@ -21,6 +22,14 @@ export function modelOf({ model, decision, metering }: ListedCall): string {
   return decision === 'downgrade' && answered !== undefined && answered !== model
     ? `${model ?? ''} → ${answered}`
     : (model ?? answered ?? '');
+}
+
+/** What names to whom a call is charged; a record has these members, and an approval has them apart. */
+type Belonging = Pick<ListedCall, 'project_id' | 'customer_id' | 'account_id' | 'labels'>;
+
+/** Project, customer, account and labels in one line; empty: it belongs to nothing. */
+export function belongingOf({ project_id: project, customer_id: customer, account_id: account, labels = {} }: Belonging): string {
+  return together(project, customer, account, ...Object.entries(labels).map(([key, value]) => `${key}=${value}`));
 }
 
 /** The rules that took part, as `layer/id`. */

@@ -9,8 +9,7 @@ export const session = signal<Session | null | undefined>(undefined);
 
 /** Whether somebody who has signed in may do it: what would be refused has no button. */
 export function may(scope: 'read' | 'write' | 'review' | 'decide' | 'admin'): boolean {
-  const scopes: readonly string[] = session.value?.scopes ?? [];
-  return scopes.includes(scope) || (scope === 'decide' && (scopes.includes('write') || scopes.includes('approve')));
+  return session.value?.scopes.includes(scope) === true;
 }
 
 /** Why nobody is signed in who meant to be. */

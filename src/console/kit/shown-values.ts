@@ -28,6 +28,11 @@ function isZone(name: string): boolean {
   }
 }
 
+/** What there is of these, in one line. */
+export function together(...parts: readonly (string | number | undefined)[]): string {
+  return parts.filter((part) => part !== undefined && part !== '').join(', ');
+}
+
 export function count(value: number): string {
   return COUNT.format(value);
 }
@@ -71,19 +76,6 @@ function roundedTo(whole: string, fraction: string, digits: number): string {
   return `${scaled / unit}.${String(scaled % unit).padStart(digits, '0')}`;
 }
 
-/** Sum of decimal texts, exactly. */
-export function sumOf(amounts: readonly string[]): string {
-  const DIGITS = 18;
-  let sum = 0n;
-  for (const amount of amounts) {
-    const [, sign = '', whole = '0', fraction = ''] = DOLLARS.exec(amount) ?? [];
-    const scaled = BigInt(whole + fraction.padEnd(DIGITS, '0').slice(0, DIGITS));
-    sum += sign === '-' ? -scaled : scaled;
-  }
-  const text = String(sum < 0n ? -sum : sum).padStart(DIGITS + 1, '0');
-  return `${sum < 0n ? '-' : ''}${text.slice(0, -DIGITS)}.${text.slice(-DIGITS)}`.replace(/\.?0+$/, '') || '0';
-}
-
 /** How much of a limit is used, in percent; undefined for a limit of nothing. */
 export function percentOf(part: string, whole: string): number | undefined {
   const base = dollarsForChart(whole);
@@ -123,12 +115,6 @@ export function dayAndMonth(at: Date | number): string {
 /** A day of a report, `2026-11-22`, which is one of no zone. */
 export function reportDay(text: string): string {
   return new Intl.DateTimeFormat(LANGUAGE, { timeZone: 'UTC', day: 'numeric', month: 'short' }).format(new Date(`${text}T00:00:00Z`));
-}
-
-export function monthName(text: string): string {
-  return new Intl.DateTimeFormat(LANGUAGE, { timeZone: 'UTC', month: 'long', year: 'numeric' }).format(
-    new Date(`${text.slice(0, 7)}-01T00:00:00Z`),
-  );
 }
 
 /** `2026-11-22` in the zone. */

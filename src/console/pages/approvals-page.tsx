@@ -4,8 +4,9 @@ import { type AskRefusal, ask, type Item, refusalFrom } from '../kit/ask.ts';
 import { gatewayNow } from '../kit/gateway-time.ts';
 import { useKeys } from '../kit/keyboard.ts';
 import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
+import { belongingOf } from '../kit/record.ts';
 import { may } from '../kit/session.ts';
-import { ago, bytes, count, longTime, money, span } from '../kit/shown-values.ts';
+import { ago, bytes, count, longTime, money, span, together } from '../kit/shown-values.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { tellWaiting } from '../kit/waiting.ts';
 import { Decision } from '../pieces/decision.tsx';
@@ -214,16 +215,11 @@ function ApprovalFacts({ approval }: { readonly approval: Approval }): JSX.Eleme
   const sizes = Object.entries(action.param_sizes)
     .map(([name, size]) => `${name} ${bytes(Number(size))}`)
     .join(', ');
-  const belongs = [
-    attribution.project_id,
-    attribution.customer_id,
-    attribution.account_id,
-    ...Object.entries(attribution.labels ?? {}).map(([key, value]) => `${key}=${value}`),
-  ].filter((part) => part !== undefined);
+  const belongs = belongingOf(attribution);
   return (
     <dl class="kv">
       <dt>{F.who}</dt>
-      <dd>{[whoAsks(approval), approval.caller_ip].filter((part) => part !== undefined).join(', ')}</dd>
+      <dd>{together(whoAsks(approval), approval.caller_ip)}</dd>
       <dt>{F.why}</dt>
       <dd>
         {approval.rule_ids.map((rule) => (
@@ -231,10 +227,10 @@ function ApprovalFacts({ approval }: { readonly approval: Approval }): JSX.Eleme
         ))}
         {approval.reason}
       </dd>
-      {belongs.length > 0 && (
+      {belongs !== '' && (
         <>
           <dt>{F.what}</dt>
-          <dd>{belongs.join(', ')}</dd>
+          <dd>{belongs}</dd>
         </>
       )}
       <dt>{F.request}</dt>

@@ -1,7 +1,8 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { hrefWith } from '../kit/place.ts';
+import { chosenOf, hrefWith } from '../kit/place.ts';
 import { FilterChip, OF_ANOTHER_LIST, setFilter } from '../pieces/filter-chip.tsx';
+import { Options } from '../pieces/options.tsx';
 import { WORDS } from '../words.ts';
 
 const W = WORDS.calls;
@@ -13,8 +14,7 @@ type Range = keyof typeof RANGES;
 const USUAL: Range = '24h';
 
 export function rangeOf(query: URLSearchParams): { readonly name: Range; readonly ms: number; readonly word: string } {
-  const asked = query.get('range') as Range | null;
-  const name = asked !== null && Object.hasOwn(RANGES, asked) ? asked : USUAL;
+  const name = chosenOf(query.get('range'), WORDS.ranges, USUAL);
   return { name, ms: RANGES[name], word: WORDS.ranges[name] };
 }
 
@@ -71,11 +71,7 @@ export function CallFilters({ query }: { readonly query: URLSearchParams }): JSX
         <label>
           {W.filters.range}{' '}
           <select value={rangeOf(query).name} onChange={(event) => setFilter('range', event.currentTarget.value)}>
-            {Object.keys(RANGES).map((name) => (
-              <option key={name} value={name}>
-                {WORDS.ranges[name as Range]}
-              </option>
-            ))}
+            <Options of={WORDS.ranges} />
           </select>
         </label>
       </span>

@@ -1,8 +1,8 @@
 import type { ComponentChildren, JSX } from 'preact';
 import type { Answer } from '../kit/ask.ts';
 import { hrefOf } from '../kit/place.ts';
-import { curlOf, type ListedCall, modelOf, recordOf, whoOf } from '../kit/record.ts';
-import { bytes, count, longTime, milliseconds, money } from '../kit/shown-values.ts';
+import { belongingOf, curlOf, type ListedCall, modelOf, recordOf, whoOf } from '../kit/record.ts';
+import { bytes, count, longTime, milliseconds, money, together } from '../kit/shown-values.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { CopyButton } from '../pieces/copy.tsx';
 import { Decision, toneOf } from '../pieces/decision.tsx';
@@ -145,24 +145,13 @@ function Facts({ call }: { readonly call: ListedCall }): JSX.Element {
         <Fact name={W.who}>
           {filter('workload_id', call.workload_id)} {whoOf(call) !== call.workload_id && whoOf(call)} {call.caller_ip}
         </Fact>
-        <Fact name={W.belongs}>
-          {[
-            call.project_id,
-            call.customer_id,
-            call.account_id,
-            ...Object.entries(call.labels ?? {}).map(([key, value]) => `${key}=${value}`),
-          ]
-            .filter((part) => part !== undefined)
-            .join(', ')}
-        </Fact>
+        <Fact name={W.belongs}>{belongingOf(call)}</Fact>
         <Fact name={W.door}>{`${DOORS[call.connection_type] ?? call.connection_type}, ${call.traffic_class}`}</Fact>
         <Fact name={W.asked}>
           <span class="mono">{`${call.action_method} ${call.target_host}${call.target_path}`}</span> {bytes(call.request_bytes)}
         </Fact>
         <Fact name={W.answered}>
-          {[call.status_code, call.stream ? (call.stream_outcome ?? 'stream') : undefined, bytes(call.response_bytes)]
-            .filter((part) => part !== undefined)
-            .join(', ')}
+          {together(call.status_code, call.stream ? (call.stream_outcome ?? 'stream') : undefined, bytes(call.response_bytes))}
         </Fact>
         <Fact name={W.took}>
           {call.upstream_latency_ms === undefined

@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Given, Item } from '../kit/ask.ts';
-import { hrefOf, place } from '../kit/place.ts';
+import { chosenOf, hrefOf, place } from '../kit/place.ts';
 import { ago, count, longTime } from '../kit/shown-values.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { Badge } from '../pieces/badge.tsx';
@@ -29,8 +29,7 @@ const LOOKS = { managed: ['allow', '✓'], unmanaged: ['wait', '!'], other: ['er
 export function DomainsPage(): JSX.Element {
   const { query } = place.value;
   const [rule, setRule] = useState<string>();
-  const asked = query.get('show');
-  const preset = asked !== null && Object.hasOwn(PRESETS, asked) ? (asked as Preset) : 'unmanaged';
+  const preset = chosenOf(query.get('show'), W.presets, 'unmanaged');
   const given = { query: { ...PRESETS[preset], limit: ROWS, cursor: query.get('cursor') ?? undefined } } as Given<typeof ASKED>;
   const { answer, refusal, again } = useAsk(ASKED, given);
   return (

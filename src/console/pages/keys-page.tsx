@@ -6,6 +6,7 @@ import { may } from '../kit/session.ts';
 import { ago, dayAndMonth, longTime } from '../kit/shown-values.ts';
 import { type Heard, useAsk } from '../kit/use-ask.ts';
 import { CopyButton } from '../pieces/copy.tsx';
+import { Options } from '../pieces/options.tsx';
 import { Sheet } from '../pieces/sheet.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { Sure } from '../pieces/sure.tsx';
@@ -291,11 +292,7 @@ function Choice({
     <label>
       {label}
       <select class="field" name={name}>
-        {Object.entries(of).map(([value, word]) => (
-          <option key={value} value={value}>
-            {word}
-          </option>
-        ))}
+        <Options of={of} />
       </select>
     </label>
   );

@@ -2,16 +2,17 @@ import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { heardTime } from '../kit/gateway-time.ts';
 import { useKeys } from '../kit/keyboard.ts';
-import { go, hrefOf, hrefWith, place } from '../kit/place.ts';
+import { chosenOf, go, hrefOf, hrefWith, place } from '../kit/place.ts';
 import { type ListedCall, recordOf } from '../kit/record.ts';
 import { ago, count, hourAndMinute, money, percentOf, share, zone } from '../kit/shown-values.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { tellWaiting } from '../kit/waiting.ts';
 import { Bar } from '../pieces/bar.tsx';
 import { CallsTable } from '../pieces/calls-table.tsx';
-import { Chart, Legend } from '../pieces/chart.tsx';
+import { Chart } from '../pieces/chart.tsx';
 import type { ChartFacts } from '../pieces/chart-facts.ts';
 import { Key } from '../pieces/key.tsx';
+import { Options } from '../pieces/options.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { Tile } from '../pieces/tile.tsx';
 import { WORDS } from '../words.ts';
@@ -19,15 +20,15 @@ import { type Overview, Waits } from './waits.tsx';
 
 const W = WORDS.now;
 const EVERY_MS = 5_000;
-const WINDOWS = ['1h', '6h', '24h'] as const;
-type Window = (typeof WINDOWS)[number];
+const { '1h': hour, '6h': hours, '24h': day } = WORDS.ranges;
+const WINDOWS = { '1h': hour, '6h': hours, '24h': day } as const;
+type Window = keyof typeof WINDOWS;
 const WINDOW_MINUTES: Readonly<Record<Window, number>> = { '1h': 60, '6h': 360, '24h': 1440 };
 const PERMITTING = ['allow', 'downgrade'];
 
 /** Is it working, and does anybody wait for me? */
 export function NowPage(): JSX.Element {
-  const asked = place.value.query.get('range') as Window | null;
-  const window = asked !== null && WINDOWS.includes(asked) ? asked : '24h';
+  const window = chosenOf(place.value.query.get('range'), WINDOWS, '24h');
   const { answer, refusal, again } = useAsk('GET /mgmt/v1/overview', { query: { window, tz: zone() } }, EVERY_MS);
   useEffect(() => {
     if (answer === undefined) return;
@@ -42,11 +43,7 @@ export function NowPage(): JSX.Element {
         <span class="right">
           <span class="select">
             <select aria-label={WORDS.rangeLabel} value={window} onChange={(event) => go(hrefWith({ range: event.currentTarget.value }))}>
-              {WINDOWS.map((name) => (
-                <option key={name} value={name}>
-                  {WORDS.ranges[name]}
-                </option>
-              ))}
+              <Options of={WINDOWS} />
             </select>
           </span>
         </span>
@@ -138,17 +135,7 @@ function Calls({ now }: { readonly now: Overview }): JSX.Element {
     valueText: (value) => (Number.isInteger(value) ? count(value) : ''),
     timeName: W.time,
   };
-  return (
-    <section class="card">
-      <header>
-        <h2>{W.over}</h2>
-        <span class="more">
-          <Legend series={facts.series} />
-        </span>
-      </header>
-      <Chart {...facts} />
-    </section>
-  );
+  return <Chart {...facts} />;
 }
 
 /** Rows stay where they are: what is new waits until it is asked for. */

@@ -4,9 +4,10 @@ import { chosenOf, go, hrefOf, hrefWith, place } from '../kit/place.ts';
 import { count, dayAndMonth, dollarsForChart, money, percentOf, reportDay, zone } from '../kit/shown-values.ts';
 import { useAsk } from '../kit/use-ask.ts';
 import { Bar } from '../pieces/bar.tsx';
-import { Chart, Legend } from '../pieces/chart.tsx';
+import { Chart } from '../pieces/chart.tsx';
 import type { ChartFacts } from '../pieces/chart-facts.ts';
 import { Download } from '../pieces/download.tsx';
+import { Options } from '../pieces/options.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { Tile } from '../pieces/tile.tsx';
 import { WORDS } from '../words.ts';
@@ -46,7 +47,11 @@ export function SpendPage(): JSX.Element {
       {refusal && <Problem refusal={refusal} again={again} />}
       {!answer && !refusal && <Skeleton rows={4} />}
       {answer && <Totals report={answer} />}
-      {daily.answer && daily.answer.rows.length > 0 && <Days report={daily.answer} />}
+      {daily.answer && daily.answer.rows.length > 0 && (
+        <div class="spaced">
+          <Chart {...chartOf(daily.answer)} />
+        </div>
+      )}
       {answer && (
         <section class="card">
           {answer.rows.length === 0 ? <Empty title={W.none}>{W.noneHint}</Empty> : <Rows report={answer} by={by} />}
@@ -72,11 +77,7 @@ function Choice<K extends By | Period>({
   return (
     <span class="select">
       <select aria-label={label} value={value} onChange={(event) => go(hrefWith({ [name]: event.currentTarget.value }))}>
-        {Object.entries<string>(of).map(([choice, word]) => (
-          <option key={choice} value={choice}>
-            {before + word}
-          </option>
-        ))}
+        <Options of={of} before={before} />
       </select>
     </span>
   );
@@ -141,21 +142,6 @@ function DoubtTile({ report }: ReportFacts): JSX.Element {
 }
 
 /** Spend of each day by provider: the four dearest, and all others together. */
-function Days({ report }: { readonly report: Report }): JSX.Element {
-  const facts = chartOf(report);
-  return (
-    <section class="card spaced">
-      <header>
-        <h2>{W.chart}</h2>
-        <span class="more">
-          <Legend series={facts.series} />
-        </span>
-      </header>
-      <Chart {...facts} />
-    </section>
-  );
-}
-
 function chartOf({ rows, from, to }: Report): ChartFacts {
   const days = daysBetween(from, to);
   const sums = new Map<string, number>();

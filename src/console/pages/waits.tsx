@@ -1,7 +1,7 @@
 import type { JSX } from 'preact';
 import type { Answer } from '../kit/ask.ts';
 import { hrefOf } from '../kit/place.ts';
-import { ago, count, money, span } from '../kit/shown-values.ts';
+import { ago, count, money, span, together } from '../kit/shown-values.ts';
 import { Decision } from '../pieces/decision.tsx';
 import { Empty } from '../pieces/states.tsx';
 import { WORDS } from '../words.ts';
@@ -75,13 +75,12 @@ function approvalsOf(now: Overview): readonly Waiting[] {
   return now.waiting.approvals.map((approval) => {
     const [rule] = approval.rule_ids;
     const cost = approval.estimated_cost_usd;
-    const notes = [cost === undefined ? undefined : W.estimated(money(cost)), rule === undefined ? undefined : W.byRule(rule)];
     return {
       key: approval.approval_id,
       href: hrefOf('approvals', { approval: approval.approval_id }),
       sign: <Decision of="pending" words={span(leftOf(approval, Date.parse(now.at)))} />,
       what: W.wants(whoAsks(approval)) + whatOf(approval),
-      note: notes.filter((part) => part !== undefined).join(', '),
+      note: together(cost && W.estimated(money(cost)), rule && W.byRule(rule)),
     };
   });
 }

@@ -8,7 +8,7 @@ export interface Series {
 }
 
 export interface ChartFacts {
-  /** What is shown, for who does not see it. */
+  /** What is shown: the heading, and for who does not see the chart. */
   readonly label: string;
   /** Seconds since the epoch. */
   readonly times: readonly number[];

@@ -3,7 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { WORDS } from '../words.ts';
 import type { ChartFacts } from './chart-facts.ts';
 
-/** A stacked chart with its table: what it shows can be read, too. */
+/** A card with a stacked chart and its table: what it shows can be read, too. */
 export function Chart(facts: ChartFacts): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
   const key = JSON.stringify([facts.times, facts.series]);
@@ -22,14 +22,20 @@ export function Chart(facts: ChartFacts): JSX.Element {
     };
   }, [key]);
   return (
-    <>
+    <section class="card">
+      <header>
+        <h2>{facts.label}</h2>
+        <span class="more">
+          <Legend series={facts.series} />
+        </span>
+      </header>
       <div class="chart pad" ref={place} role="img" aria-label={facts.label} />
       <ChartTable {...facts} />
-    </>
+    </section>
   );
 }
 
-export function Legend({ series }: Pick<ChartFacts, 'series'>): JSX.Element {
+function Legend({ series }: Pick<ChartFacts, 'series'>): JSX.Element {
   return (
     <span class="legend">
       {series.map(({ name, colour }) => (

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { WORDS } from '../words.ts';
 
 /** Copies a text. Browsers give no clipboard to pages over plain HTTP: there a field is selected and copied. */
-export async function copyText(text: string): Promise<boolean> {
+async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;

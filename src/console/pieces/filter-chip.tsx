@@ -1,6 +1,7 @@
 import type { JSX } from 'preact';
 import { go, hrefWith } from '../kit/place.ts';
 import { WORDS } from '../words.ts';
+import { Options } from './options.tsx';
 
 export interface FilterFacts {
   /** The member of the address. */
@@ -46,11 +47,7 @@ function ChoiceOf({ name, value, choices }: FilterFacts & { readonly choices: Re
   return (
     <select id={`filter-${name}`} value={value} onChange={(event) => setFilter(name, event.currentTarget.value)}>
       <option value="">{WORDS.filters.any}</option>
-      {Object.entries(choices).map(([choice, text]) => (
-        <option key={choice} value={choice}>
-          {text}
-        </option>
-      ))}
+      <Options of={choices} />
     </select>
   );
 }

@@ -4,6 +4,7 @@ import { type AskRefusal, ask, refusalFrom } from '../kit/ask.ts';
 import { gatewayNow } from '../kit/gateway-time.ts';
 import { ago } from '../kit/shown-values.ts';
 import { useAsk } from '../kit/use-ask.ts';
+import { Options } from '../pieces/options.tsx';
 import { Sheet } from '../pieces/sheet.tsx';
 import { Problem } from '../pieces/states.tsx';
 import { WORDS } from '../words.ts';
@@ -69,11 +70,7 @@ export function StopSheet({ close }: { readonly close: () => void }): JSX.Elemen
         <label>
           {W.scope}
           <select class="field" value={scope} onChange={(event) => setScope(event.currentTarget.value as Scope)}>
-            {Object.entries(W.scopes).map(([name, word]) => (
-              <option key={name} value={name}>
-                {word}
-              </option>
-            ))}
+            <Options of={W.scopes} />
           </select>
         </label>
         {scope !== 'all' && (
@@ -89,11 +86,7 @@ export function StopSheet({ close }: { readonly close: () => void }): JSX.Elemen
         <label>
           {W.until}
           <select class="field" name="until">
-            {Object.entries(W.untils).map(([minutes, word]) => (
-              <option key={minutes} value={minutes}>
-                {word}
-              </option>
-            ))}
+            <Options of={W.untils} />
           </select>
         </label>
         <label>

@@ -18,6 +18,7 @@ import { FORECAST, shownForecast } from '../shown-forecast.ts';
 import { shownTotalDoubts, TOTAL_DOUBTS } from '../shown-usage.ts';
 import { STOP } from '../stop-operations.ts';
 import { orgOf } from './org-of.ts';
+import { BUCKET, shownBucket } from './overview-operations.ts';
 import { LISTED_RECORD, listed } from './record-list-operations.ts';
 
 const WINDOW_NAMES = Object.keys(WINDOWS) as readonly Window[];
@@ -43,7 +44,7 @@ const NOW = z.object({
   at: time,
   window: z.enum(WINDOW_NAMES),
   bucket: z.enum(['5m', '30m', '1h']),
-  buckets: z.array(z.object({ time: time.meta({ description: 'Its beginning' }), allow_count: count, deny_count: count })),
+  buckets: z.array(BUCKET),
   decisions: z.array(DECISION_COUNT).meta({ description: 'In the window; those that were not made are left out' }),
   today: TODAY,
   waiting: z.object({
@@ -89,11 +90,7 @@ export const NOW_OPERATIONS: readonly GatewayOperation[] = [
           at: timestamp(now),
           window,
           bucket: WINDOWS[window].bucket,
-          buckets: buckets.map(({ at, allowed, denied }) => ({
-            time: timestamp(at),
-            allow_count: Number(allowed),
-            deny_count: Number(denied),
-          })),
+          buckets: buckets.map(shownBucket),
           decisions: countsOf(usage),
           today,
           waiting,

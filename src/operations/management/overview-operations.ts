@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { timestamp } from '../../base/lib/clock.ts';
 import { usdFromPico } from '../../base/lib/money.ts';
-import { requestBuckets, WINDOWS, type Window } from '../../services/money/request-buckets.ts';
+import { type RequestBucket, requestBuckets, WINDOWS, type Window } from '../../services/money/request-buckets.ts';
 import { sumUsage } from '../../services/reports/usage-sums.ts';
 import { allowedOf, countsOf, DECISION_COUNT, usageAsked } from '../dashboard-operations.ts';
 import { type GatewayOperation, operation, READS } from '../operation.ts';
@@ -18,7 +18,15 @@ const DEFAULT_WINDOW: Window = '24h';
  */
 const window = z.string().optional().meta({ enum: WINDOW_NAMES, default: DEFAULT_WINDOW, description: 'Any other value counts as `1h`' });
 
-const BUCKET = z.object({ time: time.meta({ description: 'Its beginning' }), allow_count: count, deny_count: count });
+export const BUCKET: z.ZodObject<{ time: typeof time; allow_count: typeof count; deny_count: typeof count }> = z.object({
+  time: time.meta({ description: 'Its beginning' }),
+  allow_count: count,
+  deny_count: count,
+});
+
+export function shownBucket({ at, allowed, denied }: RequestBucket): z.output<typeof BUCKET> {
+  return { time: timestamp(at), allow_count: Number(allowed), deny_count: Number(denied) };
+}
 
 const DASHBOARD = z.object({
   org_id: z.string(),
@@ -59,11 +67,7 @@ export const OVERVIEW_OPERATIONS: readonly GatewayOperation[] = [
           from: timestamp(buckets[0]?.at ?? now),
           to: timestamp(now),
           bucket: WINDOWS[known].bucket,
-          buckets: buckets.map(({ at, allowed, denied }) => ({
-            time: timestamp(at),
-            allow_count: Number(allowed),
-            deny_count: Number(denied),
-          })),
+          buckets: buckets.map(shownBucket),
         },
       };
     },
