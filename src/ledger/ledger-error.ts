@@ -31,3 +31,12 @@ export function hashOf(object: JsonObject, name: string, what: string): string {
   if (typeof value === 'string' && HASH.test(value)) return value;
   throw new LedgerError(`${what}: ${name} is not 64 lower-case hexadecimal digits`);
 }
+
+/** A text as JSON. @param what it is, for the message @throws LedgerError */
+export function jsonIn(text: string, what: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new LedgerError(`${what}: it is not JSON`, { cause: error });
+  }
+}

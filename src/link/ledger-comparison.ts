@@ -1,9 +1,8 @@
-import { isJsonObject } from '../base/json/json-object.ts';
 import type { Logger } from '../base/lib/log.ts';
 import { ProtocolError } from '../control-plane/proto/protocol-error.ts';
-import { LedgerError } from '../ledger/ledger-error.ts';
+import { jsonIn, LedgerError } from '../ledger/ledger-error.ts';
 import { type CutSpan, cutBy, cutText } from '../ledger/ledger-restore.ts';
-import { checkSignature, type MerkleRoot, readRoot } from '../ledger/merkle-root.ts';
+import { checkSignature, readRoot } from '../ledger/merkle-root.ts';
 import type { Channel } from './link-ports.ts';
 import type { RemoteKeys } from './remote-keys.ts';
 
@@ -62,7 +61,7 @@ export class LedgerComparison {
   async #checked(text: string, channel: Pick<Channel, 'call'>): Promise<CutSpan | undefined> {
     const { keys, orgId, log } = this.#options;
     try {
-      const root = rootIn(text);
+      const root = readRoot(jsonIn(text, 'root'));
       if (root.org_id !== orgId) throw new LedgerError(`its root is of another org (${root.org_id})`);
       if (keys.find('ledger', root.sig.kid) === undefined) await keys.fetch(channel);
       checkSignature(root, { find: (kid) => keys.find('ledger', kid), windowOf: (kid) => keys.windowOf('ledger', kid) });
@@ -84,16 +83,4 @@ export class LedgerComparison {
       `the ledger of the control plane was restored from a backup, and all hashes are handed in again: ${cutText(cut)}`,
     );
   }
-}
-
-/** @throws LedgerError */
-function rootIn(text: string): MerkleRoot {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    throw new LedgerError('root: it is not JSON', { cause: error });
-  }
-  if (!isJsonObject(value)) throw new LedgerError('root: it is not an object');
-  return readRoot(value);
 }

@@ -4,7 +4,7 @@ import type { Logger } from '../base/lib/log.ts';
 import { Lru } from '../base/lib/lru.ts';
 import type { ControlPlaneCalls } from '../control-plane/proto/messages.ts';
 import { checkInclusion, type InclusionProof, readProof } from '../ledger/inclusion-proof.ts';
-import { LedgerError } from '../ledger/ledger-error.ts';
+import { jsonIn, LedgerError } from '../ledger/ledger-error.ts';
 import { type CutSpan, cutOver } from '../ledger/ledger-restore.ts';
 import { checkSignature, type LedgerKeys } from '../ledger/merkle-root.ts';
 import type { HashSubmission } from './hash-submission.ts';
@@ -82,7 +82,7 @@ export class RecordProofs {
 
   async #checked(text: string, hash: string): Promise<InclusionProof> {
     try {
-      const proof = readProof(parsed(text));
+      const proof = readProof(jsonIn(text, 'proof'));
       checkInclusion(proof, hash);
       const { root } = proof;
       if (root.org_id !== this.#options.orgId) throw new LedgerError(`proof: its root is of another org (${root.org_id})`);
@@ -125,14 +125,6 @@ export class RecordProofs {
 
   #warn(error: unknown): void {
     this.#options.log.warn({ err: error }, 'hashes could not be handed in again');
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new LedgerError('proof: it is not JSON', { cause: error });
   }
 }
 

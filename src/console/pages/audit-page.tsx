@@ -11,6 +11,7 @@ import { useAsk } from '../kit/use-ask.ts';
 import { FilterChip, OF_ANOTHER_LIST } from '../pieces/filter-chip.tsx';
 import { NextPage } from '../pieces/next-page.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
+import { TableHead } from '../pieces/table-head.tsx';
 import { WORDS } from '../words.ts';
 import { RANGES } from './call-filters.tsx';
 
@@ -116,21 +117,7 @@ function Entries({ entries, chosen }: { readonly entries: readonly Entry[]; read
   const isNarrow = chosen !== undefined;
   return (
     <table class="wrapped">
-      <caption class="seen-by-readers">{W.caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{C.time}</th>
-          <th scope="col">{C.what}</th>
-          <th scope="col" class="hide-s">
-            {C.who}
-          </th>
-          {!isNarrow && (
-            <th scope="col" class="hide-m hide-s">
-              {C.changes}
-            </th>
-          )}
-        </tr>
-      </thead>
+      <TableHead caption={W.caption} columns={[C.time, C.what, [C.who, 'hide-s'], !isNarrow && [C.changes, 'hide-m hide-s']]} />
       <tbody>
         {entries.map((entry) => (
           <tr key={entry.audit_id} data-chosen={entry.audit_id === chosen ? '' : undefined}>
@@ -262,14 +249,7 @@ function EntryFacts({ entry }: { readonly entry: Entry }): JSX.Element {
 function Changes({ changes }: { readonly changes: readonly Change[] }): JSX.Element {
   return (
     <table class="rules">
-      <caption class="seen-by-readers">{W.changesCaption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{C.member}</th>
-          <th scope="col">{C.before}</th>
-          <th scope="col">{C.after}</th>
-        </tr>
-      </thead>
+      <TableHead caption={W.changesCaption} columns={[C.member, C.before, C.after]} />
       <tbody>
         {changes.map((change) => (
           <tr key={`${change.entity} ${nameOf(change)}`}>

@@ -10,6 +10,7 @@ import { NextPage } from '../pieces/next-page.tsx';
 import { PresetChips } from '../pieces/preset-chips.tsx';
 import { Sheet } from '../pieces/sheet.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
+import { TableHead, UNSEEN_HEADING } from '../pieces/table-head.tsx';
 import { WORDS } from '../words.ts';
 
 const W = WORDS.domains;
@@ -55,31 +56,19 @@ function Domains({ domains, draft }: { readonly domains: readonly Domain[]; read
   const C = W.columns;
   return (
     <table>
-      <caption class="seen-by-readers">{W.caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{C.domain}</th>
-          <th scope="col" class="hide-s">
-            {C.vendor}
-          </th>
-          <th scope="col">{C.state}</th>
-          <th scope="col" class="hide-s">
-            {C.who}
-          </th>
-          <th scope="col" class="num">
-            {C.hits}
-          </th>
-          <th scope="col" class="hide-m hide-s">
-            {C.first}
-          </th>
-          <th scope="col" class="hide-s">
-            {C.last}
-          </th>
-          <th scope="col">
-            <span class="seen-by-readers">{W.rule}</span>
-          </th>
-        </tr>
-      </thead>
+      <TableHead
+        caption={W.caption}
+        columns={[
+          C.domain,
+          [C.vendor, 'hide-s'],
+          C.state,
+          [C.who, 'hide-s'],
+          [C.hits, 'num'],
+          [C.first, 'hide-m hide-s'],
+          [C.last, 'hide-s'],
+          [W.rule, UNSEEN_HEADING],
+        ]}
+      />
       <tbody>
         {domains.map((domain) => (
           <tr key={domain.domain}>

@@ -10,6 +10,7 @@ import { Options } from '../pieces/options.tsx';
 import { Sheet } from '../pieces/sheet.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { Sure } from '../pieces/sure.tsx';
+import { TableHead, UNSEEN_HEADING } from '../pieces/table-head.tsx';
 import { WORDS } from '../words.ts';
 
 const W = WORDS.keys;
@@ -106,26 +107,18 @@ function nameOf({ name, kind }: Session): string {
 function Keys({ keys, revoke }: { readonly keys: readonly Key[]; readonly revoke: (key: Key) => void }): JSX.Element {
   return (
     <table>
-      <caption class="seen-by-readers">{W.caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{C.name}</th>
-          <th scope="col" class="hide-s">
-            {C.kind}
-          </th>
-          <th scope="col" class="hide-m hide-s">
-            {C.prefix}
-          </th>
-          <th scope="col">{C.scopes}</th>
-          <th scope="col" class="hide-s">
-            {C.since}
-          </th>
-          <th scope="col">{C.ends}</th>
-          <th scope="col">
-            <span class="seen-by-readers">{W.revoke}</span>
-          </th>
-        </tr>
-      </thead>
+      <TableHead
+        caption={W.caption}
+        columns={[
+          C.name,
+          [C.kind, 'hide-s'],
+          [C.prefix, 'hide-m hide-s'],
+          C.scopes,
+          [C.since, 'hide-s'],
+          C.ends,
+          [W.revoke, UNSEEN_HEADING],
+        ]}
+      />
       <tbody>
         {keys.map((key) => (
           <tr key={key.id}>
@@ -157,23 +150,10 @@ function Keys({ keys, revoke }: { readonly keys: readonly Key[]; readonly revoke
 function Sessions({ sessions, end }: { readonly sessions: readonly Session[]; readonly end: (session: Session) => void }): JSX.Element {
   return (
     <table>
-      <caption class="seen-by-readers">{W.sessionCaption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{C.who}</th>
-          <th scope="col" class="hide-s">
-            {C.from}
-          </th>
-          <th scope="col" class="hide-s">
-            {C.since}
-          </th>
-          <th scope="col">{C.last}</th>
-          <th scope="col">{C.ends}</th>
-          <th scope="col">
-            <span class="seen-by-readers">{W.end}</span>
-          </th>
-        </tr>
-      </thead>
+      <TableHead
+        caption={W.sessionCaption}
+        columns={[C.who, [C.from, 'hide-s'], [C.since, 'hide-s'], C.last, C.ends, [W.end, UNSEEN_HEADING]]}
+      />
       <tbody>
         {sessions.map((session) => (
           <tr key={session.id}>

@@ -8,6 +8,7 @@ import { Bar } from '../pieces/bar.tsx';
 import { NextPage } from '../pieces/next-page.tsx';
 import { PresetChips } from '../pieces/preset-chips.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
+import { TableHead } from '../pieces/table-head.tsx';
 import { Tile } from '../pieces/tile.tsx';
 import { WORDS } from '../words.ts';
 
@@ -107,22 +108,7 @@ function momentOf(time: string): string {
 function Limits({ limits }: { readonly limits: readonly Limit[] }): JSX.Element {
   return (
     <table class="wrapped">
-      <caption class="seen-by-readers">{W.caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{C.what}</th>
-          <th scope="col" class="fill">
-            {C.used}
-          </th>
-          <th scope="col">{C.outlook}</th>
-          <th scope="col" class="hide-s">
-            {C.does}
-          </th>
-          <th scope="col" class="hide-m hide-s">
-            {C.ends}
-          </th>
-        </tr>
-      </thead>
+      <TableHead caption={W.caption} columns={[C.what, [C.used, 'fill'], C.outlook, [C.does, 'hide-s'], [C.ends, 'hide-m hide-s']]} />
       <tbody>
         {limits.map((limit) => (
           <Row key={limit.limit_id} limit={limit} />
@@ -213,21 +199,7 @@ interface OwnRatesFacts {
 function OwnRates({ rates, busy }: OwnRatesFacts): JSX.Element {
   return (
     <table>
-      <caption class="seen-by-readers">{W.ratesCaption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{C.workload}</th>
-          <th scope="col" class="num">
-            {C.perMinute}
-          </th>
-          <th scope="col" class="hide-s">
-            {C.bucket}
-          </th>
-          <th scope="col" class="hide-s">
-            {C.since}
-          </th>
-        </tr>
-      </thead>
+      <TableHead caption={W.ratesCaption} columns={[C.workload, [C.perMinute, 'num'], [C.bucket, 'hide-s'], [C.since, 'hide-s']]} />
       <tbody>
         {rates.map(({ workload_id: id, requests_per_minute: rate, created_at: since }) => (
           <tr key={id}>

@@ -7,6 +7,7 @@ import { useAsk } from '../kit/use-ask.ts';
 import { Badge } from '../pieces/badge.tsx';
 import { NextPage } from '../pieces/next-page.tsx';
 import { Problem, Skeleton } from '../pieces/states.tsx';
+import { TableHead } from '../pieces/table-head.tsx';
 import { WORDS } from '../words.ts';
 
 const W = WORDS.nodes;
@@ -61,23 +62,10 @@ function isSilent({ last_seen_at: seen }: Node): boolean {
 function Nodes({ nodes, health }: { readonly nodes: readonly Node[]; readonly health: Health | undefined }): JSX.Element {
   return (
     <table class="wrapped">
-      <caption class="seen-by-readers">{W.caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{C.node}</th>
-          <th scope="col">{C.state}</th>
-          <th scope="col">{C.behind}</th>
-          <th scope="col" class="hide-s">
-            {C.holds}
-          </th>
-          <th scope="col" class="hide-s">
-            {C.version}
-          </th>
-          <th scope="col" class="hide-m hide-s">
-            {C.since}
-          </th>
-        </tr>
-      </thead>
+      <TableHead
+        caption={W.caption}
+        columns={[C.node, C.state, C.behind, [C.holds, 'hide-s'], [C.version, 'hide-s'], [C.since, 'hide-m hide-s']]}
+      />
       <tbody>
         {nodes.map((node) => (
           <Row key={node.node_id} node={node} here={health?.node_id === node.node_id ? health : undefined} />

@@ -8,6 +8,7 @@ import { Badge } from '../pieces/badge.tsx';
 import { PresetChips } from '../pieces/preset-chips.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { Sure } from '../pieces/sure.tsx';
+import { TableHead, UNSEEN_HEADING } from '../pieces/table-head.tsx';
 import { WORDS } from '../words.ts';
 
 const W = WORDS.providers;
@@ -144,24 +145,10 @@ interface ProvidersFacts {
 function Providers({ providers, turn }: ProvidersFacts): JSX.Element {
   return (
     <table class="wrapped">
-      <caption class="seen-by-readers">{W.caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{C.provider}</th>
-          <th scope="col" class="hide-s">
-            {C.answers}
-          </th>
-          <th scope="col" class="hide-s">
-            {C.keys}
-          </th>
-          <th scope="col">{C.calls}</th>
-          {may('write') && (
-            <th scope="col">
-              <span class="seen-by-readers">{C.turn}</span>
-            </th>
-          )}
-        </tr>
-      </thead>
+      <TableHead
+        caption={W.caption}
+        columns={[C.provider, [C.answers, 'hide-s'], [C.keys, 'hide-s'], C.calls, may('write') && [C.turn, UNSEEN_HEADING]]}
+      />
       <tbody>
         {providers.map((provider) => (
           <tr key={provider.id}>

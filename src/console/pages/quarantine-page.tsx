@@ -10,6 +10,7 @@ import { NextPage } from '../pieces/next-page.tsx';
 import { PresetChips } from '../pieces/preset-chips.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
 import { Sure } from '../pieces/sure.tsx';
+import { TableHead } from '../pieces/table-head.tsx';
 import { WORDS } from '../words.ts';
 
 const W = WORDS.quarantine;
@@ -58,20 +59,7 @@ export function QuarantinePage(): JSX.Element {
 function Entries({ entries, release }: { readonly entries: readonly Entry[]; readonly release: (entry: Entry) => void }): JSX.Element {
   return (
     <table class="wrapped">
-      <caption class="seen-by-readers">{W.caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{C.who}</th>
-          <th scope="col">{C.why}</th>
-          <th scope="col" class="num hide-s">
-            {C.risk}
-          </th>
-          <th scope="col" class="hide-s">
-            {C.since}
-          </th>
-          <th scope="col">{C.state}</th>
-        </tr>
-      </thead>
+      <TableHead caption={W.caption} columns={[C.who, C.why, [C.risk, 'num hide-s'], [C.since, 'hide-s'], C.state]} />
       <tbody>
         {entries.map((entry) => (
           <tr key={entry.quarantine_id}>

@@ -9,6 +9,7 @@ import type { ChartFacts } from '../pieces/chart-facts.ts';
 import { Download } from '../pieces/download.tsx';
 import { Options } from '../pieces/options.tsx';
 import { Empty, Problem, Skeleton } from '../pieces/states.tsx';
+import { TableHead } from '../pieces/table-head.tsx';
 import { Tile } from '../pieces/tile.tsx';
 import { WORDS } from '../words.ts';
 
@@ -186,30 +187,18 @@ function Rows({ report, by }: { readonly report: Report; readonly by: By }): JSX
   const noName = by in W.noName ? W.noName[by as keyof typeof W.noName] : W.noName.other;
   return (
     <table>
-      <caption class="seen-by-readers">{W.caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{W.keyNames[by]}</th>
-          <th scope="col" class="num">
-            {C.spent}
-          </th>
-          <th scope="col" class="hide-s">
-            {C.share}
-          </th>
-          <th scope="col" class="num">
-            {C.calls}
-          </th>
-          <th scope="col" class="num hide-s">
-            {C.tokens}
-          </th>
-          <th scope="col" class="num hide-s">
-            {C.withoutUsage}
-          </th>
-          <th scope="col" class="num hide-m hide-s">
-            {C.atDefault}
-          </th>
-        </tr>
-      </thead>
+      <TableHead
+        caption={W.caption}
+        columns={[
+          W.keyNames[by],
+          [C.spent, 'num'],
+          [C.share, 'hide-s'],
+          [C.calls, 'num'],
+          [C.tokens, 'num hide-s'],
+          [C.withoutUsage, 'num hide-s'],
+          [C.atDefault, 'num hide-m hide-s'],
+        ]}
+      />
       <tbody>
         {report.rows.map((row) => {
           const name = row.keys[by] ?? '';

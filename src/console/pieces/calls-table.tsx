@@ -3,6 +3,7 @@ import { type ListedCall, modelOf, rulesOf, whoOf } from '../kit/record.ts';
 import { count, longTime, money, shortTime } from '../kit/shown-values.ts';
 import { WORDS } from '../words.ts';
 import { Decision } from './decision.tsx';
+import { TableHead } from './table-head.tsx';
 
 const C = WORDS.calls.columns;
 
@@ -18,33 +19,19 @@ export interface CallsTableFacts {
 export function CallsTable({ calls, hrefOf, chosen, narrow = false }: CallsTableFacts): JSX.Element {
   return (
     <table>
-      <caption class="seen-by-readers">{WORDS.calls.caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">{C.time}</th>
-          <th scope="col">{C.decision}</th>
-          <th scope="col">{C.who}</th>
-          {!narrow && (
-            <th scope="col" class="hide-m hide-s">
-              {C.provider}
-            </th>
-          )}
-          <th scope="col">{C.model}</th>
-          {!narrow && (
-            <th scope="col" class="num hide-s">
-              {C.tokens}
-            </th>
-          )}
-          <th scope="col" class="num hide-s">
-            {C.cost}
-          </th>
-          {!narrow && (
-            <th scope="col" class="hide-m hide-s">
-              {C.why}
-            </th>
-          )}
-        </tr>
-      </thead>
+      <TableHead
+        caption={WORDS.calls.caption}
+        columns={[
+          C.time,
+          C.decision,
+          C.who,
+          !narrow && [C.provider, 'hide-m hide-s'],
+          C.model,
+          !narrow && [C.tokens, 'num hide-s'],
+          [C.cost, 'num hide-s'],
+          !narrow && [C.why, 'hide-m hide-s'],
+        ]}
+      />
       <tbody>
         {calls.map((call) => (
           <CallRow key={call.record_id} call={call} href={hrefOf(call)} isChosen={call.record_id === chosen} narrow={narrow} />

@@ -2,6 +2,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { WORDS } from '../words.ts';
 import type { ChartFacts } from './chart-facts.ts';
+import { type Column, TableHead } from './table-head.tsx';
 
 /** A card with a stacked chart and its table: what it shows can be read, too. */
 export function Chart(facts: ChartFacts): JSX.Element {
@@ -57,17 +58,7 @@ function ChartTable({ label, times, series, timeText, valueText, timeName }: Cha
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard */}
       <section tabIndex={0} aria-label={label}>
         <table>
-          <caption class="seen-by-readers">{label}</caption>
-          <thead>
-            <tr>
-              <th scope="col">{timeName}</th>
-              {series.map(({ name }) => (
-                <th scope="col" class="num" key={name}>
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <TableHead caption={label} columns={[timeName, ...series.map(({ name }): Column => [name, 'num'])]} />
           <tbody>
             {times.map((time, at) => (
               <tr key={time}>

@@ -63,6 +63,11 @@ export function guardOrigin(head: ArrivalHead, guard: OriginGuard, pages: Pages)
   if (host !== undefined && (isLoopbackHost(host) || guard.publicNames.has(host) || isRegistryHost(host, guard.catalogues.current()))) {
     return undefined;
   }
+  return strangeHost();
+}
+
+/** The refusal of a `Host` that is none of this gateway's. */
+export function strangeHost(): GatewayError {
   return new GatewayError('misdirected_request', 'Host is not a name of this gateway; list it in GW_PUBLIC_NAMES if it is.');
 }
 

@@ -10,6 +10,7 @@ import { type Maybe, when } from '../../base/lib/maybe.ts';
 import { ownCookieName } from '../../base/lib/own-cookies.ts';
 import type { ArrivalHead } from '../../base/model/arrival.ts';
 import type { Principal, Scope } from '../../base/model/principal.ts';
+import { strangeHost } from '../../inbound/normalise/door.ts';
 import { ID_RULE, isId } from '../../inbound/normalise/envelope-rules.ts';
 import { callerIp } from '../../inbound/normalise/identity.ts';
 import type { SignedIn } from '../../surfaces/http/proofs.ts';
@@ -52,7 +53,7 @@ export class ConsoleDoor implements SignedIn {
    */
   refusal(head: ArrivalHead): GatewayError | undefined {
     const authority = this.#authorityOf(head);
-    if (authority === undefined || !this.#isOwnHost(authority.host)) return wrongHost();
+    if (authority === undefined || !this.#isOwnHost(authority.host)) return strangeHost();
     return this.#wayOf(head) === undefined ? notSecure() : undefined;
   }
 
@@ -72,7 +73,7 @@ export class ConsoleDoor implements SignedIn {
 
   personOf(value: string, scope: Scope, head: ArrivalHead): Maybe<Principal | undefined> {
     const authority = this.#authorityOf(head);
-    if (authority === undefined || !this.#isOwnHost(authority.host)) throw wrongHost();
+    if (authority === undefined || !this.#isOwnHost(authority.host)) throw strangeHost();
     return when(this.#options.sessions.personOf(value), (person) => person && this.#asking(person.principal, scope, head));
   }
 
@@ -126,10 +127,6 @@ export class ConsoleDoor implements SignedIn {
     const { publicNames, covers } = this.#options;
     return isLoopbackHost(host) || parseIp(host) !== undefined || publicNames.has(host) || covers?.(host) === true;
   }
-}
-
-function wrongHost(): GatewayError {
-  return new GatewayError('misdirected_request', 'Host is not a name of this gateway; list it in GW_PUBLIC_NAMES if it is.');
 }
 
 function notSecure(): GatewayError {
